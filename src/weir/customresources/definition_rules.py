@@ -2,19 +2,20 @@
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order. An update need not mend what the stored
 definition gets wrong too.
-Not here: schemas (.structural, .schema_rules, .default_rules, .expression_rules), names that other definitions have
+Not here: schemas (.structural, .schema_rules, .default_rules, .expression_rules), what a version says beside its
+schema (.version_rules), .conversion_rules, .group_approval, names that other definitions have
 (weir.apiserver.customresources).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any
 
 from weir.customresources.conditions import is_true
+from weir.customresources.conversion_rules import validate_conversion
 from weir.customresources.default_rules import validate_defaults
-from weir.customresources.field_paths import FieldPathError, find_field, show_steps
+from weir.customresources.group_approval import validate_approval
 from weir.customresources.internal_form import go_version, internal_spec
 from weir.customresources.schema_rules import (
     TYPES,
@@ -24,30 +25,24 @@ from weir.customresources.schema_rules import (
     validate_schema,
 )
 from weir.customresources.structural import children, find_unsupported, validate_structural
+from weir.customresources.version_rules import (
+    validate_column,
+    validate_deprecation,
+    validate_selectable,
+    validate_subresources,
+)
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
     Enum,
     Errors,
     FieldError,
-    duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
-    too_many,
 )
 from weir.validate.meta import validate_generic_meta
-from weir.validate.webhooks import validate_client_service, validate_client_url
 from weir.values.names import Messages, check_dns1035_label, check_dns1123_subdomain
-from weir.values.quoting import quote
-
-APPROVAL: Final = "api-approved.kubernetes.io"
-MOST_SELECTABLE: Final = 8
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_REVIEWS: Final = ("v1", "v1beta1")
-_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate_definition(new: Document, old: Document | None, context: Context) -> Errors:
@@ -68,13 +63,13 @@ def validate_definition(new: Document, old: Document | None, context: Context) -
         yield from _validate_names(status.get("acceptedNames") or {}, "status.acceptedNames")
         return
     stored = None if old is None else internal_spec(old.get("spec") or {})
-    yield from _validate_spec(spec, stored, old)
+    yield from _validate_spec(spec, stored)
     if stored is not None and old is not None:
         yield from _validate_immutable(spec, stored, is_true(old, "Established"))
     yield from _validate_names(status.get("acceptedNames") or {}, "status.acceptedNames")
     if not context.raw or status.get("storedVersions"):
         yield from _validate_stored_versions(status.get("storedVersions") or [], spec)
-    yield from _validate_approval(new, old)
+    yield from validate_approval(new, old)
     if spec.get("preserveUnknownFields") and not (stored or {}).get("preserveUnknownFields"):
         yield invalid(
             "spec.preserveUnknownFields",
@@ -100,7 +95,7 @@ def _validate_immutable(spec: Document, old: Document, established: bool) -> Err
 # ── the spec ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _validate_spec(spec: Document, old: Document | None, before: Document | None) -> Errors:
+def _validate_spec(spec: Document, old: Document | None) -> Errors:
     group = spec.get("group") or ""
     if not group:
         yield required("spec.group")
@@ -138,17 +133,17 @@ def _validate_spec(spec: Document, old: Document | None, before: Document | None
         _has_status(version.get("subresources")) for version in versions
     )
     yield from _validate_holder(spec.get("validation"), "spec.validation", has_status, options)
-    yield from _validate_subresources(spec.get("subresources"), "spec.subresources")
+    yield from validate_subresources(spec.get("subresources"), "spec.subresources")
     for i, column in enumerate(spec.get("additionalPrinterColumns") or ()):
-        yield from _validate_column(column, f"spec.additionalPrinterColumns[{i}]")
+        yield from validate_column(column, f"spec.additionalPrinterColumns[{i}]")
     if spec.get("selectableFields"):
         if spec.get("validation") is None:
             detail = "may only be set when validations.schema is included"
             yield invalid("spec.selectableFields", "", detail)
         elif shared is not None:
             kept = (old or {}).get("selectableFields")
-            yield from _validate_selectable(spec["selectableFields"], shared, "spec.selectableFields", kept)
-    yield from _validate_conversion(spec, old, before)
+            yield from validate_selectable(spec["selectableFields"], shared, "spec.selectableFields", kept)
+    yield from validate_conversion(spec, old)
 
 
 def _validate_versions(spec: Document, options: Options, old: Document | None) -> Errors:
@@ -161,14 +156,14 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
         seen.add(name)
         if messages := check_dns1035_label(name):
             yield invalid(f"{at}.name", name, ",".join(messages))
-        yield from _validate_deprecation(version, at)
+        yield from validate_deprecation(version, at)
         subresources = version.get("subresources")
         if not any(one.get("subresources") is not None for one in versions):
             subresources = spec.get("subresources")
         yield from _validate_holder(version.get("schema"), f"{at}.schema", _has_status(subresources), options)
-        yield from _validate_subresources(version.get("subresources"), f"{at}.subresources")
+        yield from validate_subresources(version.get("subresources"), f"{at}.subresources")
         for n, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            yield from _validate_column(column, f"{at}.additionalPrinterColumns[{n}]")
+            yield from validate_column(column, f"{at}.additionalPrinterColumns[{n}]")
         selectable = version.get("selectableFields")
         if selectable:
             schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -177,7 +172,7 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
                 yield invalid(f"{at}.selectableFields", "", detail)
             else:
                 kept = (were.get(name) or {}).get("selectableFields")
-                yield from _validate_selectable(selectable, schema, f"{at}.selectableFields", kept)
+                yield from validate_selectable(selectable, schema, f"{at}.selectableFields", kept)
     shown = [go_version(version) for version in versions]
     if doubled:
         yield invalid("spec.versions", shown, "must contain unique version names")
@@ -186,29 +181,6 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
     first = (versions[0].get("name") or "") if versions else ""
     if first and (messages := check_dns1035_label(first)):
         yield invalid("spec.version", first, ",".join(messages))
-
-
-def _validate_deprecation(version: Document, at: str) -> Errors:
-    warning = version.get("deprecationWarning")
-    if warning is None:
-        return
-    place = f"{at}.deprecationWarning"
-    if not version.get("deprecated"):
-        yield invalid(place, warning, "can only be set for deprecated versions")
-        return
-    if len(warning.encode()) > 256:
-        yield invalid(place, warning, "must be <= 256 characters long")
-    if not warning:
-        yield invalid(place, warning, "must not be an empty string")
-    for i, char in enumerate(warning):
-        if not (char.isprintable() and (char == " " or not char.isspace())):
-            index = len(warning[:i].encode())
-            detail = (
-                "must only contain printable UTF-8 characters; non-printable character found at index "
-                f"{index}"
-            )
-            yield invalid(place, warning, detail)
-            break
 
 
 def _validate_holder(holder: Document | None, at: str, has_status: bool, options: Options) -> Errors:
@@ -260,128 +232,6 @@ def _validate_names(names: Document, at: str) -> Errors:
             yield invalid(f"{at}.categories[{i}]", value, ",".join(messages))
 
 
-def _validate_column(column: Document, at: str) -> Errors:
-    kind, form, path = column.get("type") or "", column.get("format") or "", column.get("jsonPath") or ""
-    if not column.get("name"):
-        yield required(f"{at}.name")
-    detail = f"must be one of {','.join(_COLUMN_TYPES)}"
-    if not kind:
-        yield required(f"{at}.type", detail)
-    elif kind not in _COLUMN_TYPES:
-        yield invalid(f"{at}.type", kind, detail)
-    if form and form not in _COLUMN_FORMATS:
-        yield invalid(f"{at}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
-    if not path:
-        yield required(f"{at}.JSONPath")
-    else:
-        yield from _validate_path(path, f"{at}.JSONPath")
-
-
-def _validate_path(path: str, at: str) -> Errors:
-    if not path.startswith("."):
-        yield invalid(at, path, "must be a simple json path starting with .")
-
-
-def _validate_subresources(subresources: Document | None, at: str) -> Errors:
-    scale = (subresources or {}).get("scale")
-    if scale is None:
-        return
-    for name, under in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-        path = scale.get(name) or ""
-        place = f"{at}.scale.{name}"
-        if not path:
-            yield required(place)
-        elif not path.startswith("."):
-            yield from _validate_path(path, place)
-        elif not path.startswith(under):
-            yield invalid(place, path, f"should be a json path under {under[:-1]}")
-    path = scale.get("labelSelectorPath") or ""
-    place = f"{at}.scale.labelSelectorPath"
-    if path and not path.startswith("."):
-        yield from _validate_path(path, place)
-    elif path and not path.startswith((".spec.", ".status.")):
-        yield invalid(place, path, "should be a json path under either .spec or .status")
-
-
-def _validate_selectable(
-    selectable: list[Document], schema: Document, at: str, kept: list[Document] | None
-) -> Errors:
-    seen: set[str] = set()
-    for i, one in enumerate(selectable):
-        path, place = one.get("jsonPath") or "", f"{at}[{i}].jsonPath"
-        if not path:
-            yield required(place)
-            continue
-        try:
-            steps, found = find_field(schema, path, arrays=False)
-        except FieldPathError as error:
-            yield invalid(place, path, f"is an invalid path: {error}")
-            continue
-        if steps and steps[0][0] == "metadata":
-            yield invalid(place, path, "must not point to fields in metadata")
-        if found is None or found.get("type") not in ("string", "boolean", "integer"):
-            detail = (
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with "
-                "formats are allowed."
-            )
-            yield invalid(place, path, detail)
-        shown = show_steps(steps)
-        if shown in seen:
-            yield duplicate(place, path)
-        seen.add(shown)
-    unchanged = kept is not None and len(kept) > MOST_SELECTABLE and kept == selectable
-    if len(seen) > MOST_SELECTABLE and not unchanged:
-        yield too_many(at, len(seen), MOST_SELECTABLE)
-
-
-def _validate_conversion(spec: Document, old: Document | None, before: Document | None) -> Errors:
-    conversion = spec.get("conversion")
-    if conversion is None:
-        return
-    strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
-    reviews, at = conversion.get("conversionReviewVersions") or [], "spec.conversion"
-    if strategy != "None" and spec.get("preserveUnknownFields"):
-        detail = "must be None if spec.preserveUnknownFields is true"
-        yield invalid(f"{at}.strategy", Enum(strategy), detail)
-    if not strategy:
-        yield required(f"{at}.strategy")
-    elif strategy not in ("None", "Webhook"):
-        yield not_supported(f"{at}.strategy", strategy, ("None", "Webhook"))
-    if strategy != "Webhook":
-        for name, value in (("webhookClientConfig", client), ("conversionReviewVersions", reviews)):
-            if value:
-                yield forbidden(f"{at}.{name}", "should not be set when strategy is not set to Webhook")
-        return
-    place = f"{at}.webhookClientConfig"
-    if client is None:
-        yield required(place, "required when strategy is set to Webhook")
-    elif (client.get("url") is None) == (client.get("service") is None):
-        yield required(place, "exactly one of url or service is required")
-    elif client.get("url") is not None:
-        yield from validate_client_url(client["url"], f"{place}.url")
-    else:
-        yield from validate_client_service(client["service"], f"{place}.service")
-    were = ((old or {}).get("conversion") or {}).get("conversionReviewVersions") or []
-    known = not were or any(version in _REVIEWS for version in were)
-    yield from _validate_reviews(reviews, f"{at}.conversionReviewVersions", known)
-
-
-def _validate_reviews(reviews: list[str], at: str, must_be_known: bool) -> Errors:
-    if not reviews:
-        yield required(at)
-        return
-    seen: set[str] = set()
-    for i, version in enumerate(reviews):
-        if version in seen:
-            yield invalid(f"{at}[{i}]", version, "duplicate version")
-            continue
-        seen.add(version)
-        for message in check_dns1035_label(version):
-            yield invalid(f"{at}[{i}]", version, message)
-    if must_be_known and not seen & {*_REVIEWS}:
-        yield invalid(at, reviews, f"must include at least one of {', '.join(_REVIEWS)}")
-
-
 def _validate_stored_versions(stored: list[str], spec: Document) -> Errors:
     at = "status.storedVersions"
     if not stored:
@@ -400,55 +250,6 @@ def _validate_stored_versions(stored: list[str], spec: Document) -> Errors:
             f"{name} from status.storedVersions"
         )
         yield invalid(f"{at}[{i}]", name, detail)
-
-
-# ── groups of the community ──────────────────────────────────────────────────────────────────────
-
-
-def approval(definition: Document) -> tuple[str, str]:
-    """Return whether a definition in a protected group is "approved", "bypassed", "missing" or "invalid", and why.
-
-    >>> approval({"metadata": {"annotations": {APPROVAL: "unapproved, experimental"}}})[0]
-    'bypassed'
-    """
-    text = ((definition.get("metadata") or {}).get("annotations") or {}).get(APPROVAL) or ""
-    if not text:
-        return "missing", f"protected groups must have approval annotation {quote(APPROVAL)}, {_SEE}"
-    if text.startswith("unapproved"):
-        return "bypassed", f"not approved: {quote(text)}"
-    try:
-        parts: Any = urlsplit(text)
-        if parts.scheme and parts.netloc:
-            return "approved", f"approved in {text}"
-    except ValueError:
-        pass
-    return (
-        "invalid",
-        f"protected groups must have approval annotation {quote(APPROVAL)} with either a URL or a reason "
-        f'starting with "unapproved", {_SEE}',
-    )
-
-
-def is_protected(group: str) -> bool:
-    """Return whether definitions in *group* need the community's approval.
-
-    >>> is_protected("gateway.networking.k8s.io"), is_protected("example.com")
-    (True, False)
-    """
-    return any(group == name or group.endswith(f".{name}") for name in ("k8s.io", "kubernetes.io"))
-
-
-def _validate_approval(new: Document, old: Document | None) -> Errors:
-    if not is_protected((new.get("spec") or {}).get("group") or ""):
-        return
-    state, reason = approval(new)
-    if old is not None and approval(old)[0] == state:
-        return
-    at = f"metadata.annotations[{APPROVAL}]"
-    if state == "missing":
-        yield required(at, reason)
-    elif state == "invalid":
-        yield invalid(at, new["metadata"]["annotations"][APPROVAL], reason)
 
 
 # ── what the stored definition does not keep to either ───────────────────────────────────────────

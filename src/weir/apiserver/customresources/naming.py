@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weir.customresources.conditions import find_condition, with_condition
-from weir.customresources.definition_rules import approval, is_protected
+from weir.customresources.group_approval import approval, is_protected
 from weir.values.quoting import quote
 
 __all__ = ["approved", "established", "named"]
