@@ -39,12 +39,13 @@ class ClaimFeasibility:
 
     def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
         self._claims, self._table, self._most_steps = claims, table, most_steps
-        self._nodes: list[Node | None] = []
+        self._nodes: list[Node | None] = []  # as they were when their rows were judged
         self._codes: Ids = np.zeros(0, np.int32)
         self._scores: Ints = np.zeros(0, np.int64)
         self._stale: Bools = np.zeros(0, np.bool_)
+        self._refused: Bools = np.zeros(0, np.bool_)
         self._found: dict[int, Solution] = {}  # where claims fit, as long as the row is not stale
-        self._nodes_version: object = None
+        self._static_cursor = -1
         self._classes_version = -1
         self._cursor = -1
         self.judged = 0  #: searches made, for tests and measurements
@@ -64,7 +65,13 @@ class ClaimFeasibility:
                 self._codes[row], self._scores[row] = FITS, found.score
                 self._found[row] = found
             self._stale[row] = False
+            self._refused[row] = bool(self._codes[row])
         return self._codes[rows]
+
+    def refused(self) -> Bools:
+        """Return which rows are known to be refused: judged, and not stale."""
+        self._catch_up()
+        return self._refused[: self._table.size]
 
     def solution(self, wanted: Sequence[ResourceClaim], row: int) -> Solution:
         """Return the devices that *wanted* get in a row that was found to have them."""
@@ -82,27 +89,30 @@ class ClaimFeasibility:
         size = len(table.alive)
         if len(self._stale) != size:
             self._codes, self._scores = np.zeros(size, np.int32), np.zeros(size, np.int64)
-            self._stale = np.ones(size, np.bool_)
-            self._nodes = []
+            self._stale, self._refused = np.ones(size, np.bool_), np.zeros(size, np.bool_)
+            self._nodes = [None] * size
         if behind < 0 or self._classes_version != claims.classes_version:
-            self._stale[:] = True
+            self._forget(slice(None))
         elif self._cursor != position:
             for name in set(claims.log[behind:]):
                 if name == EVERYWHERE:
-                    self._stale[:] = True
+                    self._forget(slice(None))
                     break
                 row = table.row_of.get(name)
                 if row is not None:
-                    self._stale[row] = True
+                    self._forget(row)
         self._cursor, self._classes_version = position, claims.classes_version
-        version = table.nodes_version
-        if self._nodes_version != version:
-            self._nodes_version = version
-            known = self._nodes
-            for row, node in enumerate(table.nodes):
-                if row >= len(known) or known[row] is not node:
-                    self._stale[row] = True
-            self._nodes = list(table.nodes)
+        static = table.static_start + len(table.static_log)
+        if self._static_cursor != static:
+            seen = self._static_cursor - table.static_start
+            for row in set(table.static_log[seen:]) if seen >= 0 else range(len(table.nodes)):
+                if self._nodes[row] is not table.nodes[row]:
+                    self._nodes[row] = table.nodes[row]
+                    self._forget(row)
+            self._static_cursor = static
+
+    def _forget(self, rows: int | slice) -> None:
+        self._stale[rows], self._refused[rows] = True, False
 
 
 class ClaimFeasibilities:

@@ -88,8 +88,10 @@ class Claims:
     def _touch(self, nodes: Iterable[str]) -> None:
         self.log.extend(nodes)
         if len(self.log) > _LONGEST_LOG:
-            self.log_start += len(self.log)
-            self.log.clear()
+            # The newer half stays: who read it a moment ago need not ask about every node again.
+            old = len(self.log) // 2
+            self.log_start += old
+            del self.log[:old]
 
     # ── claims ───────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,8 @@
 Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the node table and the feasibility of pod classes, and
 answers; binding, events and retries are the caller's. A known class costs the rows that changed since it was last
 asked; a class whose spread or affinity moves whole domains, nominated pods that need room, and sampling take the longer
-way over all rows, through the same filters and scores.
+way over all rows, through the same filters and scores. Pods with claims ask the best nodes first
+(weir.scheduler.best_first).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
+from weir.scheduler.best_first import best_accepted
 from weir.scheduler.claims import Claims
 from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import (
@@ -105,6 +107,7 @@ class Engine:
         self.classes = PodClasses()
         self._feasibilities: dict[PodClass, Feasibility] = {}
         self._rng = rng  #: breaks ties at random when given; the first found wins otherwise
+        self._takes_the_best = rng is None and self.profile.arguments.percentage_of_nodes_to_score is None
         self._start = 0  #: where sampling looks first
         empty = Pod()
         self._last = (empty, self.classes.of(empty))
@@ -122,9 +125,8 @@ class Engine:
             and not plugins.node_names
             and not plugins.pre_filters
             and not nominated
-            and self._rng is None
             and not plugins.pre_score
-            and self.profile.arguments.percentage_of_nodes_to_score is None
+            and self._takes_the_best
         )
         if short:
             row = feasibility.best()
@@ -146,6 +148,10 @@ class Engine:
         rejected = self._pre_filter(feasibility)
         if rejected is not None:
             return rejected
+        if not nominated and rows is self.table.ordered and self._takes_the_best:
+            best = best_accepted(feasibility)
+            if best is not None:
+                return Placement(self._name(best), -1, reserves=bool(feasibility.plugins.reserves))
         feasible = self._sampled(self._feasible(feasibility, rows, nominated), rows)
         count = int(np.count_nonzero(feasible))
         if count == 0:

@@ -146,8 +146,17 @@ class Feasibility:
 
     def feasible(self) -> Bools:
         """Return which nodes take the pod, as far as nodes and their own pods decide."""
+        return self.keys() >= 0
+
+    def keys(self) -> Ints:
+        """Return what orders the rows: the better one is greater, one that does not take the pod is below zero."""
         self.sync()
-        return self._keys[: self.table.size] >= 0
+        return self._keys[: self.table.size]
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether a score hangs on which other nodes are feasible."""
+        return bool(self._watched)
 
     def totals(self, feasible: Bools) -> Ints:
         """Return the weighted score of every node, normalised over *feasible*; meaningless outside of it."""

@@ -16,7 +16,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from weir.scheduler.reasons import OtherReason, Reason
 
@@ -109,6 +109,17 @@ class FilterPlugin(Protocol):
     def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
         """Return, as data, why the node in *row* was given *code*."""
         return tuple(OtherReason(self.name, text) for text in self.status(code).reasons)
+
+
+@runtime_checkable
+class LazyFilterPlugin(FilterPlugin, Protocol):
+    """A filter that costs so much for each node that the best nodes are asked first (weir.scheduler.best_first)."""
+
+    def scores_alike(self) -> bool:
+        """Return whether it gives every node the same score in this attempt, and may accept any of them."""
+
+    def refused(self) -> Bools:
+        """Return which rows are known to be refused, without asking about others."""
 
 
 class PreFilterPlugin(Protocol):

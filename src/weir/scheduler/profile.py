@@ -21,6 +21,7 @@ from weir.scheduler.framework import (
     Extensions,
     FilterPlugin,
     Handle,
+    LazyFilterPlugin,
     Normalize,
     PostFilterPlugin,
     PreFilterPlugin,
@@ -67,6 +68,16 @@ class ClassPlugins:
         self.default_resources: DefaultResources | None = default_resources(
             self.pods_filters, self.pods_scores
         )
+
+        #: the filter that may be asked about the best nodes first (weir.scheduler.best_first), if there is one
+        self.lazy_filter = self._lazy_filter()
+
+    def _lazy_filter(self) -> LazyFilterPlugin | None:
+        if len(self.cluster_filters) != 1 or self.pre_score:
+            return None
+        (search,) = self.cluster_filters
+        others = [score for score, _ in self.cluster_scores if score.name != search.name]
+        return search if not others and isinstance(search, LazyFilterPlugin) else None
 
     def _scores(self, scope: Scope, *, normalized: bool) -> list[tuple[ScorePlugin, int]]:
         return [

@@ -42,7 +42,7 @@ from weir.scheduler.framework import (
     ClusterScorePlugin,
     Code,
     Extensions,
-    FilterPlugin,
+    LazyFilterPlugin,
     Plugin,
     PluginError,
     PostFilterPlugin,
@@ -256,7 +256,7 @@ class DynamicResources(Plugin):
 
 
 class BoundDynamicResources(
-    FilterPlugin, PreFilterPlugin, PostFilterPlugin, ClusterScorePlugin, ReservePlugin
+    LazyFilterPlugin, PreFilterPlugin, PostFilterPlugin, ClusterScorePlugin, ReservePlugin
 ):
     """The check for pods of one class; `start_cycle` says which of them is meant."""
 
@@ -366,6 +366,24 @@ class BoundDynamicResources(
         for name in self._others:
             codes[self._table.resource(name).alloc[picked] == 0] = NO_RESOURCE
         return codes
+
+    def scores_alike(self) -> bool:
+        """Return whether all that is to be had are devices, in one way, so that no node scores more than another."""
+        return not (
+            self._allocated
+            or self._delegated
+            or self._others
+            or any(
+                request.first_available
+                for claim in self._wanted
+                for request in claim.spec.devices.requests or ()
+            )
+        )
+
+    def refused(self) -> Bools:
+        """Return the rows where a search found nothing that has not changed since."""
+        feasibility = self._plan(0).feasibility
+        return feasibility.refused() if feasibility is not None else np.zeros(self._table.size, np.bool_)
 
     def _by_plan(self, rows: Any) -> Iterator[tuple[_Plan, Any]]:
         """Yield what has to be allocated, and on which of *rows*: it hangs on what device plugins offer there."""
