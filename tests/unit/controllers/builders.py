@@ -10,6 +10,10 @@ from weir.gates import ALL_FEATURES
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 KINDS = {
+    "ConfigMap": "v1",
+    "Secret": "v1",
+    "ResourceQuota": "v1",
+    "ResourceClaim": "resource.k8s.io/v1",
     "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1",
     "Job": "batch/v1", "CronJob": "batch/v1", "Pod": "v1", "Service": "v1", "ControllerRevision": "apps/v1",
     "Endpoints": "v1", "Node": "v1",

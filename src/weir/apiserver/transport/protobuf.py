@@ -36,6 +36,7 @@ MAX_DEPTH = 64
 Document = dict[str, Any]
 Fields = dict[int, tuple[str, str, str]]
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)  # Go's zero time, which JSON writes as null
 _INTSTR_TYPE, _INTSTR_INT, _INTSTR_TEXT = 1, 2, 3
 
 
@@ -208,12 +209,12 @@ def _value(code: str, value: int | bytes, depth: int) -> Any:
 
 def _time(parts: dict[int, int | bytes], *, micro: bool) -> str | None:
     seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
-    if not parts or (seconds == 0 and nanos == 0):
+    if not parts:
         return None
     try:
         when = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
     except (OverflowError, ValueError, OSError):
         raise _Cut(f"{seconds} s and {nanos} ns is no time") from None
-    if when.year <= 1:
+    if when == _ZERO_TIME:
         return None
     return format_micro_time(when) if micro else format_time(when)

@@ -1,8 +1,8 @@
 """How much of each ResourceQuota is used? Its status, kept true.
 
-Admission holds quotas by counting for itself; the status is what people see. Pods, Services, claims and workloads are
-counted from what controllers know anyway and as soon as they change; other kinds that a quota names
-(`count/secrets`, configmaps …) are asked for, when the quota changes and every few minutes.
+Admission holds quotas by counting for itself; the status is what people see. Kinds of the table are counted from what
+controllers know anyway and as soon as they change; custom resources that a quota names (`count/widgets.example.com`)
+and events are asked for, when the quota changes and every few minutes.
 Not here: what one object uses (weir.objects.quota_usage), refusing (the API server's admission).
 """
 
@@ -26,18 +26,12 @@ from weir.objects.quota_usage import in_scope, usage_of
 from weir.values.quantity import parse_quantity
 
 QUOTAS: Final = by_kind("v1", "ResourceQuota")
-#: Kinds that some controller keeps a copy of in any case.
-KNOWN: Final = (
-    PODS,
-    by_kind("v1", "Service"),
-    by_kind("v1", "PersistentVolumeClaim"),
-    by_kind("v1", "ReplicationController"),
-    by_kind("apps/v1", "Deployment"),
-    by_kind("apps/v1", "ReplicaSet"),
-    by_kind("apps/v1", "StatefulSet"),
-    by_kind("apps/v1", "DaemonSet"),
-    by_kind("batch/v1", "Job"),
-    by_kind("batch/v1", "CronJob"),
+SPENDING: Final = (PODS, by_kind("v1", "Service"), by_kind("v1", "PersistentVolumeClaim"))
+#: Kinds that some controller keeps a copy of in any case: the garbage collector watches them.
+KNOWN: Final = tuple(
+    kind
+    for kind in KINDS
+    if kind.namespaced and kind.stored and not kind.hub and "watch" in kind.verbs and kind.kind != "Event"
 )
 AGAIN: Final = timedelta(minutes=5)
 ZERO: Final = parse_quantity("0")
@@ -57,7 +51,7 @@ class ResourceQuotas(Controller):
     """The ResourceQuota controller."""
 
     name = "resourcequota-controller"
-    kinds: Sequence[Kind] = (QUOTAS, *KNOWN)
+    kinds: Sequence[Kind] = KNOWN
 
     def __init__(self, gates: Gates) -> None:
         self._quotas: dict[str, dict[str, None]] = {}  # namespace → names
@@ -74,7 +68,8 @@ class ResourceQuotas(Controller):
             else:
                 there[metadata["name"]] = None
             yield QuotaKey(metadata["namespace"], metadata["name"])
-            return
+            if old is not None and new is not None:
+                return
         if not self._quotas:
             return
         item = new if new is not None else old
@@ -90,8 +85,9 @@ class ResourceQuotas(Controller):
             return
         hard = read_amounts(quota["spec"].get("hard"))
         used = dict.fromkeys(hard, ZERO)
+        named = _named(hard)
         for kind in KNOWN:
-            if listers.serves(kind):
+            if listers.serves(kind) and (kind in SPENDING or _name(kind) in named):
                 _count(used, quota, kind, map(_document, listers.within(kind, key.namespace)))
         others, unknown = tuple(_others(hard)), tuple(_unknown(hard))
         if others or unknown:
@@ -149,11 +145,20 @@ def _count(used: Amounts, quota: Document, kind: Kind, documents: Iterable[Docum
 
 def _others(hard: Iterable[str]) -> Iterator[Kind]:
     """Yield the kinds that a quota counts and of which there is no copy here."""
-    wanted = {name.removeprefix("count/") for name in hard}
+    wanted = _named(hard)
     for kind in KINDS:
-        named = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        if kind.stored and kind.namespaced and "list" in kind.verbs and kind not in KNOWN and named in wanted:
+        listed = kind.stored and kind.namespaced and "list" in kind.verbs and not kind.hub
+        if listed and kind not in KNOWN and _name(kind) in wanted:
             yield kind
+
+
+def _named(hard: Iterable[str]) -> frozenset[str]:
+    """Return the resources that a quota counts."""
+    return frozenset(name.removeprefix("count/") for name in hard)
+
+
+def _name(kind: Kind) -> str:
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def _unknown(hard: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -185,7 +190,7 @@ def _moved(kind: Kind, old: Any, new: Any) -> bool:
         return True
     if kind is PODS:
         return bool(old.terminated != new.terminated or (old.spec is not new.spec and old.spec != new.spec))
-    return bool(old.get("spec") != new.get("spec"))
+    return kind in SPENDING and bool(old.get("spec") != new.get("spec"))
 
 
 def _document(item: Any) -> Document:

@@ -81,8 +81,18 @@ def history(
 
 
 def restoring(template: Document) -> dict[str, Any]:
-    """Return the patch that puts *template* back, as revisions hold it."""
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
+    """Return the patch that puts *template* back, as revisions hold it.
+
+    Names are in order at every depth: Kubernetes' own tools compare what a revision holds byte by byte.
+    """
+    found: dict[str, Any] = {"spec": {"template": _in_order({**template, "$patch": "replace"})}}
+    return found
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def template_of(revision: Document) -> dict[str, Any]:

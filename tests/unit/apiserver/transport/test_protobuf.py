@@ -89,6 +89,28 @@ def test_an_explicit_zero_behind_a_pointer_is_kept():
     assert options["gracePeriodSeconds"] == 0
 
 
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "text"),
+    [
+        (-62_135_596_798, 0, "0001-01-01T00:00:02.000000Z"),
+        (-62_135_596_800, 1000, "0001-01-01T00:00:00.000001Z"),
+        (0, 0, "1970-01-01T00:00:00.000000Z"),
+        (1_700_000_000, 5000, "2023-11-14T22:13:20.000005Z"),
+    ],
+)
+def test_times_of_any_year_are_read(seconds, nanos, text):
+    raw = field(2, field(4, field(1, seconds) + field(2, nanos)))
+    assert to_document(body("coordination.k8s.io/v1", "Lease", raw))["spec"]["renewTime"] == text
+
+
+@pytest.mark.parametrize("time", [b"", field(1, -62_135_596_800) + field(2, 0)])
+def test_the_zero_time_is_none(time):
+    spec = to_document(body("coordination.k8s.io/v1", "Lease", field(2, field(1, "me") + field(4, time))))[
+        "spec"
+    ]
+    assert spec.get("renewTime") is None
+
+
 @pytest.mark.parametrize("text", [b"", b"{}", b"k8s\0\xff", b"k8s\0\x0a\x7f"])
 def test_bytes_that_are_no_message_are_a_bad_request(text):
     with pytest.raises(BadRequest):

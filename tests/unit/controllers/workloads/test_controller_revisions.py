@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
+
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
 from weir.controllers.runtime.actions import Create, Delete, Patch
 from weir.controllers.runtime.listers import PODS
@@ -40,6 +44,12 @@ def test_a_new_template_becomes_the_next_revision():
         restoring(template("db:2")),
         "web",
     )
+
+
+def test_what_a_revision_holds_is_in_the_order_in_which_others_compute_it():
+    spec = {"volumes": [], "containers": [{"name": "c", "image": "i", "env": [{"value": "1", "name": "A"}]}]}
+    held = msgspec.json.encode(restoring({"spec": spec, "metadata": {"labels": {"b": "1", "a": "2"}}}))
+    assert held == json.dumps(msgspec.json.decode(held), sort_keys=True, separators=(",", ":")).encode()
 
 
 def test_going_back_makes_the_old_revision_the_newest():
