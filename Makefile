@@ -85,7 +85,7 @@ test-fresh: $(READY)
 	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
 	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m hypothesis tests/property tests/unit
 
-# Would a test notice if this line were wrong? About an hour; NAME=module for one, WRITE=1 to list survivors.
+# Would a test notice if this line were wrong? NAME=module for one, REUSE=1 to go on, WRITE=1 to list survivors.
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants $(if $(REUSE),--reuse) $(if $(WRITE),--write) $(TESTS:%=--tests %) $(NAME)
 

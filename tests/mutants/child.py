@@ -12,6 +12,7 @@ import functools
 import gc
 import importlib.abc
 import importlib.machinery
+import json
 import os
 import resource
 import signal
@@ -24,9 +25,6 @@ from typing import Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
-
-#: What a process ends with when a test takes far too long.
-TIMED_OUT: Final = 2
 
 _MEMORY: Final = 6 << 30
 
@@ -90,15 +88,36 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, module.__dict__)
 
 
+#: Where the forked process writes its answer.
+_pipe = -1
+
+
+def answer_to(pipe: int) -> None:
+    """Say where this process's answer goes."""
+    global _pipe
+    _pipe = pipe
+
+
+def write_answer(answer: Answer) -> None:
+    """Tell the process that waits what became of the mutant."""
+    os.write(_pipe, json.dumps([answer.outcome, answer.by]).encode())
+
+
 def run_tests(items: Sequence[tuple[pytest.Item, float]]) -> Answer:
-    """Run tests until one fails; does not return from a test that takes far too long."""
+    """Run tests until one fails; a test that takes far too long ends the process with that answer."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    for signalled in (signal.SIGPROF, signal.SIGALRM):
-        signal.signal(signalled, lambda *_: os._exit(TIMED_OUT))
-    for item, seconds in items:
+    for position, (item, seconds) in enumerate(items):
+        following = items[position + 1][0] if position + 1 < len(items) else None
+
+        def stop(*_: Any, name: str = item.nodeid) -> None:
+            write_answer(Answer("timeout", name))
+            os._exit(0)
+
+        for signalled in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(signalled, stop)
         signal.setitimer(signal.ITIMER_PROF, max(2.0, 8 * seconds))
-        signal.setitimer(signal.ITIMER_REAL, max(30.0, 30 * seconds))
-        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
+        signal.setitimer(signal.ITIMER_REAL, max(60.0, 60 * seconds))
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             return Answer("killed", item.nodeid)
     return Answer("survived")
 

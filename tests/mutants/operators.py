@@ -10,7 +10,6 @@ Not here: which tests are run against it (tests.mutants.reach), how (tests.mutan
 from __future__ import annotations
 
 import ast
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,6 +81,7 @@ class Mutations:
     """All single changes to one module's source."""
 
     def __init__(self, module: str, source: str) -> None:
+        self._source = source
         self._tree = ast.parse(source)
         self._sites: list[_Site] = []
         self._ordinals = {id(node): ordinal for ordinal, node in enumerate(ast.walk(self._tree))}
@@ -100,7 +100,7 @@ class Mutations:
     def compiled(self, mutant: int, filename: str) -> CodeType:
         """Return the module's code with the change of that ordinal made."""
         site = self._sites[mutant]
-        tree = copy.deepcopy(self._tree)
+        tree = ast.parse(self._source)  # much sooner done than a copy of the tree
         nodes = list(ast.walk(tree))
         site.edit(nodes[site.node], nodes[site.holder])
         return compile(ast.fix_missing_locations(tree), filename, "exec")

@@ -1,64 +1,81 @@
 """Which tests reach which lines of the modules to be changed, and how long does each take?
 
-A pytest plugin (`-p tests.mutants.reach`): it traces the modules of `tests.mutants.modules` only and writes, per
-process, a JSON file of test → seconds and lines into the folder $WEIR_MUTANTS.
-What surprises: lines that run at import are no test's, they run once; a change to one is tried with every test that
-reaches the module at all.
+A pytest plugin (`-p tests.mutants.reach`): it serves the modules of `tests.mutants.modules` to the import with a mark
+before every statement and writes, per process, a JSON file of test → seconds and lines for `tests.mutants.reached`.
+What surprises: as it is loaded, nothing of weir may have been imported yet, its own pytest plugin included; a statement
+that is begun is reached as a whole; lines that run at import are no test's, they run once: one changed is tried with
+every test of the files that reach the module at all.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.abc
+import importlib.machinery
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
 from tests.mutants.modules import MODULES, source_of
+from tests.mutants.reached import FOLDER, IMPORT
+from tests.mutants.statement_marks import MARK, lines_by_statement, with_marks
 
-FOLDER = Path(os.environ.get("WEIR_MUTANTS", ".mutants"))
+
+class Marked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Serves the modules to be changed with a mark before every statement of a function."""
+
+    def __init__(self) -> None:
+        #: By module, the first lines of the statements that were begun.
+        self.begun: dict[str, set[int]] = {module: set() for module in MODULES}
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.begun:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, origin=str(source_of(name)))
+        spec.has_location = True
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        file = source_of(module.__name__)
+        module.__dict__[MARK] = self.begun[module.__name__].add
+        exec(compile(with_marks(file.read_text()), str(file), "exec"), module.__dict__)
 
 
 class Reach:
     """Lines reached by the test that runs now, and what was reached by those before it."""
 
-    def __init__(self) -> None:
-        self._files = {str(source_of(module)): module for module in MODULES}
-        self._lines: dict[str, set[int]] = {}
+    def __init__(self, marked: Marked) -> None:
+        self._begun = marked.begun
+        self._lines = {
+            module: lines_by_statement(ast.parse(source_of(module).read_text())) for module in MODULES
+        }
         self.tests: dict[str, dict[str, Any]] = {}
 
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        module = self._files.get(frame.f_code.co_filename)
-        if module is None:
-            return None
-        lines = self._lines.setdefault(module, set())
-
-        def line(frame: FrameType, event: str, argument: Any) -> Any:
-            if event == "line":
-                lines.add(frame.f_lineno)
-            return line
-
-        lines.add(frame.f_lineno)
-        return line
+    def pytest_collection_finish(self) -> None:
+        self._take(IMPORT)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._lines = {}
-        sys.settrace(self._call)
-        threading.settrace(self._call)
+        for begun in self._begun.values():
+            begun.clear()
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
-            if self._lines:
-                test = self.tests.setdefault(item.nodeid, {"seconds": 0.0})
-                test["lines"] = {module: sorted(lines) for module, lines in self._lines.items()}
+            self._take(item.nodeid)
+
+    def _take(self, name: str) -> None:
+        """Keep what was begun since the test before."""
+        test = self.tests.setdefault(name, {"seconds": 0.0})
+        test["lines"] = {
+            module: sorted(line for first in begun for line in self._lines[module].get(first, [first]))
+            for module, begun in self._begun.items()
+            if begun
+        }
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test = self.tests.setdefault(report.nodeid, {"seconds": 0.0})
@@ -69,19 +86,14 @@ class Reach:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
         FOLDER.mkdir(exist_ok=True)
-        reached = {name: test for name, test in self.tests.items() if test.get("lines")}
-        (FOLDER / f"reach-{worker}.json").write_text(json.dumps(reached))
+        (FOLDER / f"reach-{worker}.json").write_text(json.dumps(self.tests))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return  # xdist's own process runs no tests
-    config.pluginmanager.register(Reach(), "weir-mutants-reach")
+    config.pluginmanager.register(Reach(_MARKED), "weir-mutants-reach")
 
 
-def read_reach() -> dict[str, dict[str, Any]]:
-    """Return what the last run wrote: by test, its seconds and its lines by module."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(FOLDER.glob("reach-*.json")):
-        found.update(json.loads(path.read_text()))
-    return found
+_MARKED: Final = Marked()
+sys.meta_path.insert(0, _MARKED)

@@ -1,14 +1,16 @@
 """Try every mutant of some modules with the tests that reach it.
 
-A share of the mutants goes to each process. It collects all tests once and forks for each mutant of a function; then it
-tries the ones that need a fresh import.
+A share of the mutants goes to each process. It collects the files of tests that reach them once and forks for each
+mutant of a function; then it tries the ones that need a fresh import. Each result is kept in the module's own file as
+it is found: a run that was interrupted goes on where it stopped, and a survivor is tried again when its tests changed.
 What surprises: tests that killed a neighbour are tried first; a mutant that outlives `BUDGET` seconds of tests
-has survived; a test that also fails without the change kills nothing.
+has survived; a test that also fails, or takes too long, without the change kills nothing.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -20,10 +22,21 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from tests.mutants.child import TIMED_OUT, Answer, Changed, Functions, import_changed, quiet, run_tests
+from tests.mutants.child import (
+    Answer,
+    Changed,
+    Functions,
+    answer_to,
+    import_changed,
+    quiet,
+    run_tests,
+    write_answer,
+)
 from tests.mutants.modules import source_of
 from tests.mutants.operators import Mutant, Mutations
+from tests.mutants.reached import FOLDER, IMPORT, digest, file_of
 
+#: How many seconds of tests are run against one mutant.
 BUDGET: Final = 10.0
 #: Where tests are looked for: those that need a whole cluster in real time would take hours.
 FOLDERS: Final = ("tests/unit", "tests/property", "src/weir")
@@ -36,45 +49,62 @@ _LONGEST: Final = 4.0
 
 
 @dataclass(slots=True)
-class Tests:
+class Suite:
     """What reaches what, and what has killed before."""
 
     reach: Mapping[str, Mapping[str, Any]]
+    states: Mapping[str, str]
+    budget: float = BUDGET
     killers: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     _lines: dict[str, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, test in self.reach.items():
-            if "outcome" not in test and test["seconds"] <= _LONGEST:
+            if name != IMPORT and "outcome" not in test and test["seconds"] <= _LONGEST:
                 self.seconds[name] = test["seconds"]
 
     def is_reached(self, mutant: Mutant) -> bool:
         """Whether a test runs the line; the others run at import, if at all."""
         reached = self._lines.setdefault(mutant.module, set())
         if not reached:
-            for test in self.reach.values():
-                reached.update(test["lines"].get(mutant.module, ()))
+            for name in self.seconds:
+                reached.update(self.reach[name]["lines"].get(mutant.module, ()))
         return not mutant.at_import and mutant.line in reached
 
     def reaching(self, mutant: Mutant) -> list[str]:
+        """Return the tests that reach a mutant; of one that runs at import, all in the files that reach its module."""
+        if self.is_reached(mutant):
+            lines = [(name, self.reach[name]["lines"].get(mutant.module, ())) for name in self.seconds]
+            return [name for name, reached in lines if mutant.line in reached]
+        if not mutant.at_import and mutant.line not in self._lines_at_import(mutant.module):
+            return []
+        files = {file_of(name) for name in self.seconds if mutant.module in self.reach[name]["lines"]}
+        return [name for name in self.seconds if file_of(name) in files]
+
+    def _lines_at_import(self, module: str) -> Sequence[int]:
+        found: Sequence[int] = self.reach.get(IMPORT, {"lines": {}})["lines"].get(module, ())
+        return found
+
+    def state(self, mutant: Mutant, source: str) -> str:
+        """Return what tells whether a mutant has to be tried again: its module, or a test that reaches it, changed."""
+        tests = self.reaching(mutant)
+        return digest(source, *sorted(tests), *sorted({self.states[file_of(name)] for name in tests}))
+
+    def chosen(self, mutant: Mutant) -> list[str]:
         """Return the tests to try, best first, as many as the budget allows."""
-        at_import = not self.is_reached(mutant)
         own = f"/test_{mutant.module.rpartition('.')[2]}.py"
-
-        def reaches(name: str) -> bool:
-            lines = self.reach[name]["lines"].get(mutant.module)
-            return bool(lines) and (at_import or mutant.line in lines)
-
-        found = [name for name in self.seconds if reaches(name)]
+        found = self.reaching(mutant)
         found.sort(key=lambda name: (-self.killers.get(name, 0), own not in name, self.seconds[name]))
-        if at_import:  # each file has to be collected anew
-            files = list(dict.fromkeys(name.partition("::")[0] for name in found))[:MOST_FILES]
-            found = [name for name in found if name.partition("::")[0] in files]
+        if not self.is_reached(mutant):  # each file has to be collected anew
+            files = sorted({file_of(name): None for name in found}, key=lambda file: own not in file)[
+                :MOST_FILES
+            ]
+            found = [name for name in found if file_of(name) in files]
         chosen: list[str] = []
         spent = 0.0
         for name in found:
-            if spent + self.seconds[name] <= BUDGET:
+            if spent + self.seconds[name] <= self.budget:
                 spent += self.seconds[name]
                 chosen.append(name)
         return chosen
@@ -90,10 +120,16 @@ class Result:
     outcome: str
     tests: int
     by: str = ""
+    source: str = ""  # the state of the module, and the same with the tests that reach it
+    state: str = ""
 
     @property
     def dead(self) -> bool:
         return self.outcome in ("killed", "timeout")
+
+    def still_holds(self, state: str, source: str) -> bool:
+        """Whether it need not be tried again: what killed it once kills it, what did not is asked when it changes."""
+        return self.source == digest(source) if self.dead else self.state == state
 
 
 class Attempt(Protocol):
@@ -105,21 +141,13 @@ class Attempt(Protocol):
 class Share:
     """One process's share of the mutants."""
 
-    def __init__(
-        self,
-        mutants: Iterable[tuple[Mutant, Mutations, int]],
-        tests: Tests,
-        folders: Sequence[str],
-        results: Path,
-    ) -> None:
+    def __init__(self, mutants: Iterable[tuple[Mutant, Mutations, int]], tests: Suite) -> None:
         self._mutants = list(mutants)
-        self._folders = folders
         self._tests = tests
-        self._results = results
         self._reliable: dict[str, bool] = {}
 
     def run(self) -> None:
-        """Try all of the share; the results are written one JSON line each."""
+        """Try all of the share; the results are written one JSON line each, by module."""
         if any(self._tests.is_reached(mutant) for mutant, _, _ in self._mutants):
             self._run_collected()
         for mutant, mutations, number in self._mutants:
@@ -128,11 +156,13 @@ class Share:
 
     def _run_collected(self) -> None:
         """Collect the tests and try what can be swapped, in a process of its own: this one stays without weir."""
+        reached = [mutant for mutant, _, _ in self._mutants if self._tests.is_reached(mutant)]
+        files = sorted({file_of(name) for mutant in reached for name in self._tests.reaching(mutant)})
         process = os.fork()
         if process == 0:
             try:
                 quiet()
-                pytest.main([*ARGUMENTS, *self._folders], plugins=[self])
+                pytest.main([*ARGUMENTS, *files], plugins=[self])
             finally:
                 os._exit(0)
         os.waitpid(process, 0)
@@ -140,6 +170,10 @@ class Share:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         self._tests.seconds = {name: value for name, value in self._tests.seconds.items() if name in items}
+        for module in {mutant.module for mutant, _, _ in self._mutants}:
+            importlib.import_module(
+                module
+            )  # what is imported only when it is needed would be imported unchanged
         functions = Functions({str(source_of(mutant.module)) for mutant, _, _ in self._mutants})
         gc.freeze()
         for mutant, mutations, number in self._mutants:
@@ -172,18 +206,30 @@ class Share:
         return attempt
 
     def _try(self, mutant: Mutant, attempt: Attempt) -> None:
-        tests = self._tests.reaching(mutant)
+        source = source_of(mutant.module).read_text()
+        state = self._tests.state(mutant, source)
+        tests = self._tests.chosen(mutant)
         answer = Answer("unreached")
         while tests:
             answer = forked(lambda: attempt(tests))  # noqa: B023 (called at once)
             if answer.by not in self._tests.seconds or self._fails_only_with(answer.by, attempt):
                 break
             self._tests.seconds.pop(answer.by)
-            tests = self._tests.reaching(mutant)
+            tests = self._tests.chosen(mutant)
+            answer = Answer("unreached")
         if answer.by:
             self._tests.killers[answer.by] = self._tests.killers.get(answer.by, 0) + 1
-        result = Result(mutant.name, mutant.module, mutant.line, answer.outcome, len(tests), answer.by)
-        with self._results.open("a") as file:
+        result = Result(
+            mutant.name,
+            mutant.module,
+            mutant.line,
+            answer.outcome,
+            len(tests),
+            answer.by,
+            digest(source),
+            state,
+        )
+        with results_of(mutant.module).open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
 
     def _fails_only_with(self, test: str, attempt: Attempt) -> bool:
@@ -193,6 +239,18 @@ class Share:
         return self._reliable[test]
 
 
+def results_of(module: str) -> Path:
+    """Return the file that keeps what became of a module's mutants, the latest last."""
+    return FOLDER / "results" / f"{module}.jsonl"
+
+
+def read_results(module: str) -> dict[str, Result]:
+    """Return what is known of a module's mutants, by their names."""
+    path = results_of(module)
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {result.name: result for result in (Result(**json.loads(line)) for line in lines)}
+
+
 def forked(run: Callable[[], Answer]) -> Answer:
     """Run something in a forked process and return its answer."""
     reading, writing = os.pipe()
@@ -200,8 +258,8 @@ def forked(run: Callable[[], Answer]) -> Answer:
     if process == 0:
         try:
             quiet()
-            answer = run()
-            os.write(writing, json.dumps([answer.outcome, answer.by]).encode())
+            answer_to(writing)
+            write_answer(run())
         finally:
             os._exit(0)
     os.close(writing)
@@ -213,9 +271,7 @@ def forked(run: Callable[[], Answer]) -> Answer:
     _, status = os.waitpid(process, 0)
     if text:
         return Answer(*json.loads(text))
-    if not ready or os.waitstatus_to_exitcode(status) in (TIMED_OUT, -signal.SIGKILL):
-        return Answer("timeout")
-    return Answer("broken")
+    return Answer("broken" if ready and os.waitstatus_to_exitcode(status) != -signal.SIGKILL else "timeout")
 
 
 def mutants_of(modules: Iterable[str]) -> list[tuple[Mutant, Mutations, int]]:

@@ -129,6 +129,16 @@ def test_the_estimate_is_that_of_the_declared_sizes() -> None:
     assert estimate("taint.key == taint.value") == (5, 11)
 
 
+@pytest.mark.parametrize(("field", "most"), [("key", 1018), ("value", 205), ("effect", 55)])
+def test_a_field_is_estimated_with_the_longest_text_the_api_accepts(field: str, most: int) -> None:
+    # A key has at most 253 + 1 + 63 characters, a value 63, PreferNoSchedule 16: a part each, which costs three.
+    assert estimate(f"taint.{field}.split('.').all(part, true)") == (3, most)
+
+
+def test_a_taint_itself_has_no_size() -> None:
+    assert estimate("dyn(taint) == taint") == (3, 3)
+
+
 def test_each_component_has_its_own_programs() -> None:
     one, other = Expressions(), Expressions()
     one.evaluate("true", DEV)
@@ -191,3 +201,29 @@ def test_what_does_not_compile_costs_nothing_and_says_why():
 
 def test_the_limits_are_those_of_the_kep():
     assert (MAX_BYTES, COST_LIMIT) == (10 * 1024, 1_000_000)
+
+
+def test_evaluations_are_counted_by_what_came_of_them() -> None:
+    expressions = Expressions()
+    assert set(expressions.counts.values()) == {0}
+    for expression in ("true", "false", "false", "1", "1", "1"):
+        expressions.evaluate(expression, DEV)
+    assert expressions.counts == {
+        Outcome.TOLERATED: 1,
+        Outcome.EXPRESSION_FALSE: 2,
+        Outcome.EXPRESSION_FAILED: 3,
+    }
+
+
+def test_whoever_asks_is_told_how_long_each_evaluation_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 100.5])
+    monkeypatch.setattr("weir.taints.expression.perf_counter", lambda: next(times))
+    expressions, told = Expressions(), []
+    expressions.timed = told.append
+    expressions.evaluate("true", DEV)
+    assert told == [0.5]
+
+
+def test_a_judgement_of_what_is_true_says_so() -> None:
+    judgement = decide("taint.key == 'a'", Taint("a"))
+    assert (judgement.outcome, judgement.error) == (Outcome.TOLERATED, "")

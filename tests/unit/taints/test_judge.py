@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.judge import TaintJudge
+from weir.taints.operators import Outcome
 from weir.taints.toleration import tolerates
 
 
@@ -110,3 +111,66 @@ def test_what_is_forgotten_is_numbered_anew():
     assert judge.taints == []
     assert judge.number(Taint("a", "2", "NoSchedule")) == 0
     assert judge.tolerated([Toleration("a", "Equal", "2")]).tolist() == [True]
+
+
+def test_what_is_forgotten_is_no_answer_about_others():
+    judge = TaintJudge(ALL_FEATURES)
+    judge.number(Taint("a", "1", "NoSchedule"))
+    assert judge.tolerated([Toleration("a", "Equal", "1")]).tolist() == [True]
+    judge.forget()
+    judge.number(Taint("a", "2", "NoSchedule"))
+    assert judge.tolerated([Toleration("a", "Equal", "1")]).tolist() == [False]
+
+
+def test_a_toleration_without_a_key_meets_each_taint_once():
+    judge = judged(Toleration("", "Exists"))
+    assert judge.comparisons == 4
+
+
+def test_an_equal_number_is_neither_greater_nor_less():
+    judge = TaintJudge(ALL_FEATURES)
+    judge.number(Taint("sla", "900", "NoSchedule"))
+    for operator in ("Gt", "Lt"):
+        assert judge.tolerated([Toleration("sla", operator, "900")]).tolist() == [False]
+
+
+def test_a_taint_that_cannot_be_read_is_kept_for_whoever_tells():
+    above = Toleration("sla", "Gt", "900", "NoSchedule")
+    assert list(judged(above).unreadable) == [
+        (above, Taint("sla", "high", "NoSchedule"), Outcome.NOT_AN_INTEGER)
+    ]
+    assert not judged(Toleration("sla", "Gt", "900", "NoExecute")).unreadable
+
+
+def test_a_toleration_that_cannot_be_read_is_told_of_once_with_the_first_taint_it_is_about():
+    wrong = Toleration("sla", "Lt", "09", "NoSchedule")
+    judge = judged(wrong)
+    told = (wrong, Taint("sla", "800", "NoSchedule"), Outcome.TOLERATION_NOT_AN_INTEGER)
+    assert list(judge.unreadable) == [told]
+    judge.number(Taint("sla", "5", "NoExecute"))
+    judge.tolerated([wrong])
+    assert list(judge.unreadable) == [told]  # the new one has another effect
+
+
+def test_a_version_or_an_expression_that_fails_is_kept_as_well():
+    version, expression = (
+        Toleration("sla", "SemverGt", "1.0.0"),
+        Toleration(expression="int(taint.value) > 900"),
+    )
+    judge = TaintJudge(ALL_FEATURES)
+    for value in ("950", "high"):
+        judge.number(Taint("sla", value, "NoSchedule"))
+    judge.tolerated([version])
+    judge.tolerated([expression])
+    assert [(entry, taint.value, outcome) for entry, taint, outcome in judge.unreadable] == [
+        (version, "high", Outcome.NOT_A_VERSION),
+        (expression, "high", Outcome.EXPRESSION_FAILED),
+    ]
+
+
+def test_of_many_that_cannot_be_read_64_are_kept():
+    judge = TaintJudge(ALL_FEATURES)
+    for value in range(70):
+        judge.number(Taint("sla", f"v{value}", "NoSchedule"))
+    judge.tolerated([Toleration("sla", "Gt", "900")])
+    assert [taint.value for _, taint, _ in judge.unreadable] == [f"v{value}" for value in range(64)]

@@ -11,7 +11,7 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Taint, Toleration, read
 from weir.taints.eviction import stay
 from weir.taints.operators import Outcome
-from weir.taints.toleration import find_tolerating, tolerates, untolerated
+from weir.taints.toleration import compares, find_tolerating, tolerates, untolerated
 
 VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "tolerations.yaml").read_text())
 
@@ -66,6 +66,20 @@ def test_no_value_ever_raises(op, asked, found):
     )
 
 
+@pytest.mark.parametrize(
+    "toleration, reads",
+    [
+        (Toleration("k", "Gt", "1"), True),
+        (Toleration("k", "SemverEq", "1.0.0"), True),
+        (Toleration(expression="true"), True),
+        (Toleration("k", "Equal", "1"), False),
+        (Toleration("k", "Exists"), False),
+    ],
+)
+def test_only_what_reads_a_value_may_meet_one_it_cannot_read(toleration, reads):
+    assert compares(toleration) is reads
+
+
 class TestLists:
     """Section "List-level helpers": OR over entries, the first tolerating entry decides."""
 
@@ -95,6 +109,16 @@ class TestStay:
     def test_two_taints_take_the_shorter_time(self):
         entries = [Toleration("flaky", "Exists", "", "", 60), Toleration("slow", "Exists", "", "", 10)]
         assert stay([self.flaky, self.slow], entries, ALL_FEATURES).limit.total_seconds() == 10
+
+    def test_of_equal_times_the_first_taint_decides(self):
+        entries = [Toleration("", "Exists", "", "", 60)]
+        assert stay([self.flaky, self.slow], entries, ALL_FEATURES).taint == self.flaky
+
+    def test_a_taint_tolerated_for_ever_shortens_no_time(self):
+        entries = [Toleration("flaky", "Exists"), Toleration("slow", "Exists", "", "", 10)]
+        found = stay([self.flaky, self.slow], entries, ALL_FEATURES)
+        assert (found.limit.total_seconds(), found.taint) == (10, self.slow)
+        assert stay([self.flaky], entries, ALL_FEATURES).for_ever
 
     def test_only_the_first_matching_entry_counts(self):
         entries = [Toleration("flaky", "Exists", "", "", 30), Toleration("flaky", "Exists")]

@@ -161,3 +161,61 @@ def test_only_the_groups_of_a_changed_node_are_judged_again(seen, monkeypatch):
 def test_so_many_rows_are_kept_and_no_more(seen, monkeypatch):
     monkeypatch.setattr(remembered, "MOST_ROWS", 5)
     assert len(matrix_of(seen(cluster()))[0].memory.rows) == 5
+
+
+def limit_range(memory):
+    """A LimitRange that every pod of the fleet meets: what its containers are given for a limit."""
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "limits", "namespace": "shop"},
+        "spec": {"limits": [{"type": "Container", "default": {"memory": memory}}]},
+    }
+
+
+EVENT = {
+    "apiVersion": "v1",
+    "kind": "Event",
+    "metadata": {"name": "seen.1", "namespace": "shop"},
+    "involvedObject": {"kind": "Node", "name": "node-00001"},
+}
+
+
+def asked_after(seen, before, after):
+    """Return what the memory of one cluster says of another with the same groups of nodes."""
+    memory = matrix_of(seen(before))[0].memory
+    assert memory.rows
+    world = seen(after).world
+    return memory.after(world, memory.gates, memory.groups)
+
+
+def test_in_the_same_world_every_group_is_the_one_it_was(seen):
+    reuse = asked_after(seen, cluster(12, 4), cluster(12, 4))
+    assert list(reuse.same) == list(range(len(reuse.same))) and not reuse.world.nodes
+
+
+@pytest.mark.parametrize(
+    "before, after", [({}, {"limits": limit_range("64Gi")}), ({"limits": limit_range("64Gi")}, {}),
+                      ({"limits": limit_range("64Gi")}, {"limits": limit_range("32Gi")})],
+)  # fmt: skip
+def test_nothing_holds_when_what_a_verdict_reads_beside_nodes_and_pods_changed(seen, before, after):
+    assert asked_after(seen, {**cluster(12, 4), **before}, {**cluster(12, 4), **before}) is not None
+    assert asked_after(seen, {**cluster(12, 4), **before}, {**cluster(12, 4), **after}) is None
+
+
+def test_all_holds_when_only_what_no_verdict_reads_changed(seen):
+    reuse = asked_after(seen, cluster(12, 4), {**cluster(12, 4), "event": EVENT})
+    assert reuse is not None and -1 not in reuse.same
+
+
+def test_a_pod_that_left_makes_the_group_of_its_node_be_judged_again(seen):
+    before = cluster(12, 4)
+    after = {key: each for key, each in before.items() if key != "pod 1.0"}
+    reuse = asked_after(seen, before, after)
+    assert list(reuse.same).count(-1) == 1 and "node-00002" in reuse.world.nodes
+
+
+def test_nothing_holds_under_other_gates(seen):
+    memory = matrix_of(seen(cluster(12, 4)))[0].memory
+    other = memory.gates.replace({"TaintTolerationComparisonOperators": not memory.gates.numeric})
+    assert memory.after(memory.world, other, memory.groups) is None

@@ -37,6 +37,14 @@ def test_build_metadata_never_counts():
     assert parse_tolerant("1.2.3+a") == parse_tolerant("1.2.3+b")
 
 
+def test_leading_zeros_are_taken_off_before_a_prerelease_and_build_too():
+    assert [str(parse_tolerant(text)) for text in ("1.2.03-beta", "1.2.00-beta", "1.2.03+x")] == [
+        "1.2.3-beta",
+        "1.2.0-beta",
+        "1.2.3+x",
+    ]
+
+
 @pytest.mark.parametrize(
     "text, problem",
     [
