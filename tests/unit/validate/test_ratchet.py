@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weir.gates import ALL_FEATURES, Gates
-from weir.validate.ratchet import Options, options_for, pod_options, volume_options
+from weir.validate.ratchet import CLOSED, Options, options_for, pod_options, volume_options
 
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -84,3 +84,8 @@ def test_what_a_gate_allows_needs_no_ratchet(gates):
 def test_a_volume_may_go_on_with_what_it_was_stored_with(affinity, spared):
     assert volume_options(OFF, {"nodeAffinity": affinity}) == Options(shares=False, **spared)
     assert volume_options(OFF, None) == options_for(OFF)
+
+
+def test_what_never_takes_gated_forms_takes_none_and_says_never():
+    assert CLOSED == Options(numeric=False, semver=False, cel=False, never=True)
+    assert not options_for(ALL_FEATURES).never

@@ -46,6 +46,13 @@ def test_leading_zeros_are_taken_off_before_a_prerelease_and_build_too():
 
 
 @pytest.mark.parametrize(
+    "space, taken_off", [("\u1fff", False), ("\u2000", True), ("\u200a", True), ("\u200b", False)]
+)
+def test_space_around_a_version_is_what_unicode_calls_so(space, taken_off):
+    assert (find_tolerant(f"{space}1.2.3{space}") is not None) is taken_off
+
+
+@pytest.mark.parametrize(
     "text, problem",
     [
         ("", "Version string empty"),
