@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from weir.simulation.cluster import Cluster
@@ -44,6 +46,6 @@ def test_objects_of_a_custom_kind_are_applied_and_read(cluster, version):
 
 def test_another_version_is_refused_with_those_there_are(cluster):
     with pytest.raises(
-        ObjectError, match="serves no Pond in example.com/v2; it is served in example.com/v1, "
+        ObjectError, match=re.escape("serves no Pond in example.com/v2; it is served in example.com/v1, ")
     ):
         cluster.apply({"apiVersion": "example.com/v2", **POND})

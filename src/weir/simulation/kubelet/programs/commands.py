@@ -17,6 +17,7 @@ from weir.simulation.kubelet.programs.syntax import Unplayable, parse
 Run = Callable[[Shell, Sequence[str], str], int]
 _FOLDERS: Final = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+MOST_WORDS: Final = 100  # of a test
 _WIDE: Final = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
 
 
@@ -173,9 +174,12 @@ def _set(shell: Shell, arguments: Sequence[str], input: str) -> int:
 
 
 def _exec(shell: Shell, arguments: Sequence[str], input: str) -> int:
-    if not arguments:
+    words = list(arguments)
+    while words[:1] == ["exec"]:
+        del words[0]
+    if not words:
         return 0
-    raise Exit(find(arguments[0])(shell, arguments[1:], input))
+    raise Exit(find(words[0])(shell, words[1:], input))
 
 
 def _sh(shell: Shell, arguments: Sequence[str], input: str) -> int:
@@ -229,6 +233,8 @@ def _bracket(shell: Shell, arguments: Sequence[str], input: str) -> int:
 
 
 def _judge(shell: Shell, words: list[str]) -> bool:
+    if len(words) > MOST_WORDS:
+        raise Unplayable("such a test")
     for joint, decide in (("||", any), ("-o", any), ("&&", all), ("-a", all)):
         if joint in words[1:-1]:
             at = words.index(joint, 1)
@@ -296,7 +302,8 @@ def _grep(shell: Shell, arguments: Sequence[str], input: str) -> int:
         raise Unplayable("grep")
     if "-E" not in arguments and re.search(r"[\\^$.*\[]", words[0]):
         raise Unplayable("grep")
-    if not re.fullmatch(r"[\w()|=^$ -]*", words[0]):
+    # With several groups of alternatives a search could try every combination of them.
+    if not re.fullmatch(r"[\w()|=^$ -]{0,1000}", words[0]) or words[0].count("(") > 1:
         raise Unplayable("grep")
     pattern = re.compile(words[0] if "-E" in arguments else re.escape(words[0]))
     found = [each for each in input.splitlines() if pattern.search(each)]

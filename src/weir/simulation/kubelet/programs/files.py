@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-MOST_FILES: Final = 1000  # of one place; more cannot be written
-MOST_VERSIONS: Final = 64  # of one file
+MOST_FILES: Final = 100  # of one place; more cannot be written
+MOST_VERSIONS: Final = 16  # of one file
+LONGEST: Final = 1 << 14  # characters of one file
 
 
 class Place(NamedTuple):
@@ -52,7 +53,7 @@ class Files:
     def write(self, place: Place, path: str, text: str | None, at: float, writer: str) -> bool:
         """Note what a file holds from *at* on; returns whether there was room for it."""
         files = self._owners.setdefault(place.owner, {}).setdefault(place, {})
-        if path not in files and len(files) >= MOST_FILES:
+        if len(text or "") > LONGEST or (path not in files and len(files) >= MOST_FILES):
             return False
         versions = files.setdefault(path, [])
         if len(versions) >= MOST_VERSIONS and versions[-1].at <= at:

@@ -20,6 +20,8 @@ from weir.simulation.kubelet.programs.syntax import Part, Script, Unplayable, Wo
 
 MOST_STEPS: Final = 5000
 MOST_OUTPUT: Final = 1 << 16
+MOST_TEXT: Final = 1 << 20  # characters that variables, substitutions and output may come to in one script
+DEEPEST: Final = 40  # shells in shells, brackets and tests in each other
 MOST_ROUNDS: Final = 200  # of a loop that prints the same for ever
 _TOKENS: Final = re.compile(r"\s*(\d+|\$?\w+|<=|>=|==|!=|&&|\|\||[-+*/%()<>!])")
 
@@ -70,12 +72,23 @@ class Shell:
     _caught: list[list[str]] = field(default_factory=list)
     _steps: int = 0
     _length: int = 0
+    _text: int = 0
+    _depth: int = 0
     _tested: int = 0  #: inside a condition, where set -e does not look
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
     def run(self, script: Script, input: str = "") -> int:
         """Play a script; return the exit code of its last command. Raises Exit, ForEver and Unplayable."""
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                raise Unplayable("nested too deeply")
+            return self._entries(script, input)
+        finally:
+            self._depth -= 1
+
+    def _entries(self, script: Script, input: str) -> int:
         code, skip = 0, False
         entries = script.entries
         for number, (operator, pipeline) in enumerate(entries):
@@ -122,6 +135,7 @@ class Shell:
             case syntax.For(name, words, body):
                 code = 0
                 for text in [each for word in words for each in self.expand(word)]:
+                    self.step()
                     self.variables[name] = text
                     code = self.run(body)
                 return code
@@ -199,6 +213,7 @@ class Shell:
         elif target != "/dev/null":
             if redirection.operator == ">>":
                 text = (self.disk.read(target, self.after) or "") + text
+                self.spend(text)
             self.disk.write(target, text, self.after)
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────────
@@ -209,6 +224,12 @@ class Shell:
         if self._steps > MOST_STEPS:
             raise ForEver if self.after else Unplayable("too many commands")
 
+    def spend(self, text: str) -> None:
+        """Count a text that was made: a variable that doubles in each round must not fill the memory."""
+        self._text += len(text)
+        if self._text > MOST_TEXT:
+            raise Unplayable("too much text")
+
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         if math.isinf(seconds):
@@ -217,6 +238,7 @@ class Shell:
 
     def print(self, text: str) -> None:
         """Print to where output goes at the moment."""
+        self.spend(text)
         if self._caught:
             self._caught[-1].append(text)
         elif text and self._length < MOST_OUTPUT:
@@ -231,6 +253,7 @@ class Shell:
         open_field: str | None = None
         for part in word:
             text = self._part(part)
+            self.spend(text)
             if part.quoted or part.kind == "text" or not split:
                 if part.kind == "text" and not part.quoted and split and ("*" in text or "?" in text):
                     raise Unplayable("names of files cannot be looked up")
@@ -311,6 +334,7 @@ class _Arithmetic:
     tokens: list[str]
     variable: Callable[[str], str]
     at: int = 0
+    depth: int = 0
 
     def whole(self) -> int:
         if not self.tokens:
@@ -333,6 +357,15 @@ class _Arithmetic:
         return left
 
     def _unary(self) -> int:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unplayable("nested too deeply")
+        try:
+            return self._operand()
+        finally:
+            self.depth -= 1
+
+    def _operand(self) -> int:
         token = self._next()
         self.at += 1
         if token in ("-", "+", "!"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import time
+import tracemalloc
 
 import pytest
 
@@ -194,3 +196,35 @@ def test_images_that_run_until_they_are_stopped():
     ):
         assert play(pod_of(image=image, args=arguments)).seconds == math.inf
     assert play(pod_of(image="example.com/web:1")) is None
+
+
+HOSTILE = [
+    "a=xxxxxxxxxx; while true; do a=$a$a; done",
+    "a=xxxxxxxxxx; while true; do a=$a$a; echo $a > /tmp/f; done",
+    "echo 0123456789 > /tmp/f; while true; do cat /tmp/f /tmp/f > /tmp/g; cat /tmp/g > /tmp/f; i=$((i+1)); done",
+    "while true; do echo 0123456789012345678901234567890123456789 >> /tmp/f; i=$((i+1)); done",
+    "i=2; while true; do i=$((i*i)); done",
+    'a=\'sh -c "$a"\'; export a; sh -c "$a"',
+    "echo $((" + "(" * 2000 + "1" + ")" * 2000 + "))",
+    "echo $((" + "-" * 2000 + "1))",
+    "$(" * 2000,
+    "(" * 2000,
+    "exec " * 2000 + "unknown",
+    "test " + "! " * 2000 + "a",
+    "test a " + "-o a " * 2000,
+    "echo " + "a" * 40 + " | grep -E '" + "(a|a)" * 40 + "b'",
+    "while true; do touch /tmp/$i; [ -d /x ]; i=$((i+1)); done",
+    "a=" + "b\\ " * 8000 + "; for i in $a; do for j in $a; do true; done; done",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:30])
+def test_no_script_holds_its_node_up(text):
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        assert script(text) is None
+        assert time.process_time() - began < 3
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
