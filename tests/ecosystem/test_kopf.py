@@ -1,4 +1,4 @@
-"""A kopf operator, run by kopf itself, under the pytest fixture: the cluster is in this process, the operator is not."""
+"""A kopf operator, run by kopf itself, under the pytest fixture: only the cluster is in this process."""
 
 from __future__ import annotations
 

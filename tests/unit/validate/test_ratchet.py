@@ -87,5 +87,5 @@ def test_a_volume_may_go_on_with_what_it_was_stored_with(affinity, spared):
 
 
 def test_what_never_takes_gated_forms_takes_none_and_says_never():
-    assert CLOSED == Options(numeric=False, semver=False, cel=False, never=True)
+    assert Options(numeric=False, semver=False, cel=False, never=True) == CLOSED
     assert not options_for(ALL_FEATURES).never

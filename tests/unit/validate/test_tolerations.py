@@ -53,7 +53,9 @@ def test_the_limit_is_in_bytes_and_itself_allowed(size, too_long, character):
 
 def test_an_expression_that_cannot_be_made_a_program_is_an_internal_error():
     (error,) = validate_expression({"expression": "int('x') == 1"}, "at", ALL)
-    assert str(error).startswith("at.expression: Internal error: program instantiation failed: type conversion error")
+    assert str(error).startswith(
+        "at.expression: Internal error: program instantiation failed: type conversion error"
+    )
 
 
 def test_gate_off_says_so_and_nothing_else():
