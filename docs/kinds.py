@@ -55,6 +55,11 @@ ACTS = {
     "ValidatingAdmissionPolicy": "bound policies judge every write (CEL)",
     "ValidatingAdmissionPolicyBinding": "puts a policy to use, with parameters",
     "ValidatingWebhookConfiguration": "webhooks are called",
+    "APIService": STORED_ONLY,
+    "CertificateSigningRequest": STORED_ONLY,
+    "ClusterTrustBundle": STORED_ONLY,
+    "PodCertificateRequest": "admission asks who may sign; no signer is here",
+    "StorageVersionMigration": STORED_ONLY,
     "IPAddress": STORED_ONLY,
     "IngressClass": "an Ingress without a class gets the default one",
     "Ingress": STORED_ONLY,
@@ -74,7 +79,7 @@ Every kind the API of `weir up` serves, and what acts on it there. Written by `m
 A kind that nothing acts on is stored, defaulted, checked and printed all the same: manifests apply, and controllers of
 your own find it as on any cluster. Beside these there are the kinds your CustomResourceDefinitions make: see
 [use custom resources](../howto/use-custom-resources.md). Kinds that are neither are refused with
-`no matches for kind`; above all mutating admission policies and certificate requests are not served yet.
+`no matches for kind`: alpha and beta versions, which Kubernetes does not serve by default either.
 
 | Kind | Versions | Short | Scope | Subresources | What acts on it |
 |---|---|---|---|---|---|

@@ -49,9 +49,13 @@ class Questions:
         body: Any = None,
         content: str = "application/json",
         accept: str = "application/json",
+        headers: Document | None = None,
     ) -> None:
         number = len(self.asked)
-        self.asked.append(Asked(f"more {self._about} {number}: {name}", method, path, body, content, accept))
+        asked = Asked(
+            f"more {self._about} {number}: {name}", method, path, body, content, accept, headers or {}
+        )
+        self.asked.append(asked)
 
     def dry(self, path: str, kind: str, name: str, version: str = "v1", **rest: Any) -> None:
         self.ask(f"{kind} {name[:20]}", "POST", f"{path}?dryRun=All", document(kind, name, version, **rest))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/flowcontrol"
 	"k8s.io/kubernetes/pkg/apis/resource"
@@ -24,6 +25,7 @@ var roots = []any{
 	core.PersistentVolumeClaimStatus{}, core.PersistentVolumeSource{}, core.PodSpec{}, core.Taint{}, core.VolumeNodeAffinity{},
 	batch.PodFailurePolicy{}, batch.SuccessPolicy{}, resource.DeviceAttribute{},
 	flowcontrol.FlowSchemaSpec{}, flowcontrol.PriorityLevelConfigurationSpec{}, flowcontrol.FlowDistinguisherMethod{},
+	certificates.PodCertificateRequestSpec{},
 }
 
 type table struct {

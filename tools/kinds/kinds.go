@@ -8,6 +8,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
@@ -28,6 +29,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
+	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 )
 
 // Groups are the group versions whose kinds the tables hold.
@@ -36,11 +38,13 @@ var Groups = []string{
 	"node.k8s.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1",
 	"admissionregistration.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1", "autoscaling/v1", "autoscaling/v2",
 	"resource.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3", "networking.k8s.io/v1",
-	"flowcontrol.apiserver.k8s.io/v1", "apiextensions.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1", "apiextensions.k8s.io/v1", "apiregistration.k8s.io/v1", "certificates.k8s.io/v1",
+	"storagemigration.k8s.io/v1",
 }
 
 func init() {
 	apiextensions.Install(legacyscheme.Scheme)
+	apiregistration.Install(legacyscheme.Scheme)
 }
 
 // special types have a JSON form of their own; the value is the name the tables use for it.
@@ -102,7 +106,7 @@ func Short(t reflect.Type) string {
 		return name
 	}
 	name := t.PkgPath() + "." + t.Name()
-	for _, prefix := range []string{"k8s.io/apimachinery/pkg/apis/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/api/"} {
+	for _, prefix := range []string{"k8s.io/apimachinery/pkg/apis/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/", "k8s.io/api/"} {
 		if strings.HasPrefix(name, prefix) {
 			return strings.ReplaceAll(name[len(prefix):], "/", ".")
 		}

@@ -59,7 +59,7 @@ __all__ = ["Handlers", "Review"]
 
 Document = dict[str, Any]
 Review = Callable[[Kind, Document, User, str, str], Document]
-_OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
+_OBJECT_SUBRESOURCES = frozenset({"status", "approval", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode
 
 

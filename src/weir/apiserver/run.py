@@ -26,6 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from weir.apiserver import documents
+from weir.apiserver.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    ClusterTrustBundleAttest,
+)
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
 from weir.apiserver.admission.mutating_policies import MutatingPolicies
 from weir.apiserver.admission.node_restriction import NodeRestriction
@@ -40,6 +45,7 @@ from weir.apiserver.auth.create_authz import CreateRights
 from weir.apiserver.auth.escalation import EscalationCheck
 from weir.apiserver.auth.param_rights import ParamRights
 from weir.apiserver.auth.reviews import Reviews
+from weir.apiserver.auth.signers import PodCertificateRights
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
@@ -302,6 +308,9 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         options.admission,
         more=[
             NodeRestriction(reader),
+            CertificateApproval(authorizer.decide),
+            CertificateSigning(authorizer.decide),
+            ClusterTrustBundleAttest(authorizer.decide),
             mutating,
             validating,
         ],
@@ -310,6 +319,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             EscalationCheck(authorizer),
             ClaimStatusRights(authorizer),
             ParamRights(reader, authorizer.decide, validating.bound),
+            PodCertificateRights(authorizer.decide),
         ],
         webhooks=Webhooks(
             reader,

@@ -156,6 +156,7 @@ _EXTENSIONS = ("api-extensions",)
 _APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
 _RESOURCE = "resource.k8s.io"
 _NETWORKING = "networking.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
 _AUTHN, _AUTHZ = "authentication.k8s.io", "authorization.k8s.io"
 _NAMESPACE_VERBS = tuple(v for v in ALL_VERBS if v != "deletecollection")
 
@@ -478,6 +479,50 @@ KINDS: tuple[Kind, ...] = (
         subresources=(STATUS,),
         unconditional_update=False,
         storage_version="v1beta1",  # as discovery says; a definition is stored as it is served
+    ),
+    _row(
+        "apiregistration.k8s.io",
+        "v1",
+        "APIService",
+        "apiservices",
+        namespaced=False,
+        categories=_EXTENSIONS,
+        subresources=(STATUS,),
+        unconditional_update=False,
+    ),
+    _row(
+        _CERTIFICATES,
+        "v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        "csr",
+        namespaced=False,
+        subresources=(Subresource("approval"), STATUS),
+    ),
+    _row(
+        _CERTIFICATES,
+        "v1",
+        "ClusterTrustBundle",
+        "clustertrustbundles",
+        namespaced=False,
+        unconditional_update=False,
+    ),
+    _row(
+        _CERTIFICATES,
+        "v1",
+        "PodCertificateRequest",
+        "podcertificaterequests",
+        subresources=(STATUS,),
+        unconditional_update=False,
+    ),
+    _row(
+        "storagemigration.k8s.io",
+        "v1",
+        "StorageVersionMigration",
+        "storageversionmigrations",
+        namespaced=False,
+        subresources=(STATUS,),
+        unconditional_update=False,
     ),
     _row(_NETWORKING, "v1", "IPAddress", "ipaddresses", "ip", namespaced=False),
     _row(_NETWORKING, "v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),

@@ -75,6 +75,7 @@ def _plain(*dotted: str) -> dict[str, Getter]:
     return {name: getter(*name.split(".")) for name in dotted}
 
 
+_CERTIFICATES = "certificates.k8s.io"
 _META = _plain("metadata.name", "metadata.namespace")
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
@@ -110,9 +111,21 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
         "reportingController": getter("reportingController"),
     },
     ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName", "spec.pool.name"),
+    (_CERTIFICATES, "CertificateSigningRequest"): _plain("spec.signerName"),
+    (_CERTIFICATES, "ClusterTrustBundle"): _plain("spec.signerName"),
+    (_CERTIFICATES, "PodCertificateRequest"): _plain("spec.nodeName", "spec.podName", "spec.signerName"),
 }
 #: kinds that refuse the namespace they have not
-_WITHOUT_NAMESPACE = frozenset({("resource.k8s.io", "ResourceSlice"), ("", "Node"), ("", "Namespace")})
+_WITHOUT_NAMESPACE = frozenset(
+    {
+        ("resource.k8s.io", "ResourceSlice"),
+        ("", "Node"),
+        ("", "Namespace"),
+        (_CERTIFICATES, "CertificateSigningRequest"),
+        (_CERTIFICATES, "ClusterTrustBundle"),
+        (_CERTIFICATES, "PodCertificateRequest"),
+    }
+)
 #: kinds whose conversion words the refusal of an unknown field in its own way, where it is not the common one
 _OWN_WORDING: dict[tuple[str, str], str] = {
     ("batch", "Job"): 'field label "{field}" not supported for Job',

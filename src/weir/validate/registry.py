@@ -19,7 +19,7 @@ Rule = Callable[[Document, Document | None, Context], Errors]
 
 _APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
 _FLOW = "flowcontrol.apiserver.k8s.io"
-_NETWORKING = "networking.k8s.io"
+_CERTIFICATES, _NETWORKING = "certificates.k8s.io", "networking.k8s.io"
 _REGISTRATION = "admissionregistration.k8s.io"
 
 _RULES: Final = {
@@ -53,9 +53,13 @@ _RULES: Final = {
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
     ): "custom_resource_definition.validate_custom_resource_definition",
+    ("apiregistration.k8s.io", "APIService"): "api_service.validate_api_service",
     ("autoscaling", "HorizontalPodAutoscaler"): "autoscaler.validate_autoscaler",
     ("batch", "CronJob"): "batch.validate_cron_job",
     ("batch", "Job"): "batch.validate_job",
+    (_CERTIFICATES, "CertificateSigningRequest"): "certificate_signing_request.validate_signing_request",
+    (_CERTIFICATES, "ClusterTrustBundle"): "trust_bundle.validate_trust_bundle",
+    (_CERTIFICATES, "PodCertificateRequest"): "pod_certificate_request.validate_pod_certificate_request",
     ("coordination.k8s.io", "Lease"): "cluster_objects.validate_lease",
     ("discovery.k8s.io", "EndpointSlice"): "service.validate_endpoint_slice",
     ("events.k8s.io", "Event"): "event.validate_event",
@@ -83,6 +87,7 @@ _RULES: Final = {
     (_STORAGE, "CSIStorageCapacity"): "storage.validate_csi_storage_capacity",
     (_STORAGE, "StorageClass"): "storage.validate_storage_class",
     (_STORAGE, "VolumeAttachment"): "storage.validate_volume_attachment",
+    ("storagemigration.k8s.io", "StorageVersionMigration"): "storage_version_migration.validate_migration",
 }
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
+from weir.apiserver.admission.certificates import CertificateSubjectRestriction
 from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
 from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from weir.apiserver.admission.event_rate_limit import EventRateLimit, Limit
@@ -57,6 +58,10 @@ ORDER = (
     "StorageObjectInUseProtection",
     "PersistentVolumeClaimResize",
     "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
     "DefaultIngressClass",
     "MutatingAdmissionPolicy",
     MUTATING_WEBHOOKS,
@@ -206,6 +211,7 @@ class Chain:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(reader),
             RuntimeClass(reader),
+            CertificateSubjectRestriction(),
             DefaultIngressClass(reader),
             ResourceQuota(reader),
             *more,

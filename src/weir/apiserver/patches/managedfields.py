@@ -98,6 +98,15 @@ _STATUS_RESETS: Final[dict[str, FieldSet]] = {
     "CSINode": _SPEC_AND_METADATA,
     "ResourceClaim": _SPEC_AND_METADATA,
     "DeviceTaintRule": _SPEC_AND_METADATA,
+    "APIService": _SPEC_AND_METADATA,
+    "CertificateSigningRequest": {"f:spec": {}, "f:status": {"f:conditions": {}}},
+    "PodCertificateRequest": _SPEC_AND_METADATA,
+    "StorageVersionMigration": _SPEC_AND_METADATA,
+}
+#: What other writes cannot set, where that is more than the status; the server itself says who asks for a certificate.
+_RESETS: Final[dict[tuple[str, str], FieldSet]] = {
+    ("CertificateSigningRequest", ""): {"f:spec": {}, "f:status": {}},
+    ("CertificateSigningRequest", "approval"): {"f:spec": {}, "f:status": {"f:certificate": {}}},
 }
 #: Subresources that write nothing but these paths.
 _WRITES_ONLY: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -122,7 +131,7 @@ def owned_by_write(fields: FieldSet, kind: KindRow, subresource: str) -> FieldSe
         return fieldset.without(fields, _SPEC_AND_METADATA if subresource == "status" else _STATUS)
     if subresource == "status":
         return fieldset.without(fields, _STATUS_RESETS.get(kind.kind, _SPEC))
-    return fieldset.without(fields, _STATUS)
+    return fieldset.without(fields, _RESETS.get((kind.kind, subresource), _STATUS))
 
 
 def stripped(fields: FieldSet) -> FieldSet:
@@ -240,6 +249,8 @@ def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
     skip = NEVER_OWNED_ON_CREATE
     if isinstance(kind, CustomResourceKind) and not kind.has_status:
         skip = {path: below for path, below in skip.items() if path != "f:status"}
+    if (kind.kind, "") in _RESETS:
+        skip = {**skip, **_RESETS[kind.kind, ""]}
     fields = created(new, zero_of(kind), node_of(kind), skip)
     own_all(new, fields, kind, manager=manager, now=now)
 

@@ -12,6 +12,12 @@ from functools import partial
 from typing import TypeVar
 
 from weir.apiserver.printers.autoscaling import autoscaler_cells
+from weir.apiserver.printers.certificates import (
+    migration_cells,
+    pod_certificate_cells,
+    signing_request_cells,
+    trust_bundle_cells,
+)
 from weir.apiserver.printers.cluster import (
     device_taint_rule_cells,
     event_cells,
@@ -175,6 +181,10 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "DeviceTaintRule": device_taint_rule_cells,
+    "CertificateSigningRequest": signing_request_cells,
+    "ClusterTrustBundle": trust_bundle_cells,
+    "PodCertificateRequest": pod_certificate_cells,
+    "StorageVersionMigration": migration_cells,
     "FlowSchema": flow_schema_cells,
     "PriorityLevelConfiguration": priority_level_cells,
 }

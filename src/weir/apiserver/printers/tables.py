@@ -15,6 +15,7 @@ import msgspec
 
 from weir import errors
 from weir.apiserver.printers import cells_of, in_order
+from weir.apiserver.printers.certificates import api_service_cells
 from weir.apiserver.printers.custom_resources import (
     custom_cells,
     custom_columns,
@@ -33,6 +34,7 @@ __all__ = ["check_include", "columns", "partial", "row", "table"]
 Document = dict[str, Any]
 META = "meta.k8s.io/v1"
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+API_SERVICE = "APIService"
 INCLUDES = ("", "Metadata", "Object", "None")
 
 
@@ -73,12 +75,27 @@ def _of_definitions() -> list[Document]:
     ]
 
 
+@cache
+def _of_api_services() -> list[Document]:
+    """Return the columns of registered groups, which the aggregator prints."""
+    name, age = _columns()["ServiceAccount"]
+    rest = {"type": "string", "format": "", "priority": 0}
+    return [
+        name,
+        {"name": "Service", **rest, "description": "Who serves the group: this server, or a service."},
+        {"name": "Available", **rest, "description": "Whether the group is served."},
+        age,
+    ]
+
+
 def columns(kind: Kind) -> list[Document]:
     """Return the column definitions of *kind*."""
     if isinstance(kind, CustomResourceKind):
         return [_fallback()[0], *custom_columns(kind)]
     if is_definition(kind):
         return _of_definitions()
+    if kind.kind == API_SERVICE:
+        return _of_api_services()
     return _columns().get(kind.kind) or _fallback()
 
 
@@ -117,6 +134,8 @@ def row(kind: Kind, document: Document, include: str, now: float, version: str =
         cells = custom_cells(kind, document, now)
     elif is_definition(kind):
         cells = definition_cells(document)
+    elif kind.kind == API_SERVICE:
+        cells = api_service_cells(document, now)
     elif kind.kind in _columns():
         cells = cells_of(kind, to_storage(kind, document), now)
     else:

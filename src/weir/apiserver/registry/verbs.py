@@ -236,6 +236,7 @@ class Verbs:
         metadata["creationTimestamp"] = self.now
         for field in ("generation", "selfLink"):
             metadata.pop(field, None)
+        for_kind(kind).asked_by(new.document, write.user.info())
         if write.turn is None:
             write.warnings.extend(new.check(self))
         else:

@@ -7,6 +7,12 @@ Not here: defaults every client sees owned by its manager (weir.objects.defaults
 
 from __future__ import annotations
 
+from weir.apiserver.strategies.certificates import (
+    APIServiceStrategy,
+    CertificateSigningRequestStrategy,
+    PodCertificateRequestStrategy,
+    StatusApartStrategy,
+)
 from weir.apiserver.strategies.custom_resource import CustomResourceStrategy
 from weir.apiserver.strategies.custom_resource_definition import CustomResourceDefinitionStrategy
 from weir.apiserver.strategies.devices import (
@@ -62,6 +68,10 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("batch", "CronJob"): CronJobStrategy(),
     ("batch", "Job"): JobStrategy(),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): CustomResourceDefinitionStrategy(),
+    ("apiregistration.k8s.io", "APIService"): APIServiceStrategy(),
+    ("certificates.k8s.io", "CertificateSigningRequest"): CertificateSigningRequestStrategy(),
+    ("certificates.k8s.io", "PodCertificateRequest"): PodCertificateRequestStrategy(),
+    ("storagemigration.k8s.io", "StorageVersionMigration"): StatusApartStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
     ("networking.k8s.io", "Ingress"): IngressStrategy(),
     ("networking.k8s.io", "NetworkPolicy"): NetworkPolicyStrategy(),

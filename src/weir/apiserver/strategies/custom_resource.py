@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.objects.kinds import Kind
 from weir.validate.meta import STANDARD_FINALIZERS
 from weir.values.names import check_label_key
@@ -27,7 +27,7 @@ class CustomResourceStrategy(Strategy):
         if subresource == "status":
             for name in new.keys() | old.keys():
                 if name not in ("kind", "apiVersion", "metadata", "status"):
-                    _keep(new, old, name)
+                    keep(new, old, name)
             managed = new["metadata"].get("managedFields")
             version = new["metadata"].get("resourceVersion")
             new["metadata"] = dict(old["metadata"])
@@ -37,7 +37,7 @@ class CustomResourceStrategy(Strategy):
             if version is not None:
                 new["metadata"]["resourceVersion"] = version
         elif kind.has_status and not subresource:
-            _keep(new, old, "status")
+            keep(new, old, "status")
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Count the change."""

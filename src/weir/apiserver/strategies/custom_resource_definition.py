@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.customresources.schema import known_format
 from weir.customresources.structural import children
 from weir.objects.kinds import Kind
@@ -28,7 +28,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
         """Keep the status, or the spec; finalizers change with either."""
-        _keep(new, old, "spec" if subresource == "status" else "status")
+        keep(new, old, "spec" if subresource == "status" else "status")
 
     def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
         """Return the formats nobody checks, and sets that server-side apply cannot merge."""

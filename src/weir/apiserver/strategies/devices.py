@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, status_keeps_metadata
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.kinds import Kind, by_kind
 from weir.validate.claim_status import device_key
@@ -215,15 +215,6 @@ def _same(device: str, taint: Document) -> tuple[Any, ...]:
     return device, taint.get("key"), taint.get("value") or "", taint.get("effect")
 
 
-def _status_keeps_metadata(new: Document, old: Document) -> None:
-    """A status write takes nothing from metadata."""
-    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        if name in old["metadata"]:
-            new["metadata"][name] = old["metadata"][name]
-        else:
-            new["metadata"].pop(name, None)
-
-
 class ResourceClaimStrategy(DeviceStrategy):
     """Claims: admin access needs a labelled namespace; a status write takes nothing from metadata."""
 
@@ -238,7 +229,7 @@ class ResourceClaimStrategy(DeviceStrategy):
         """Put back what the endpoint may not change, for status also labels and the like."""
         super().restrict(kind, new, old, subresource)
         if subresource == "status":
-            _status_keeps_metadata(new, old)
+            status_keeps_metadata(new, old)
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Drop what is not served from the status too, and the status of devices that the claim no longer has."""
@@ -328,7 +319,7 @@ class DeviceTaintRuleStrategy(DeviceStrategy):
         """Put back what the endpoint may not change, for status also labels and the like."""
         super().restrict(kind, new, old, subresource)
         if subresource == "status":
-            _status_keeps_metadata(new, old)
+            status_keeps_metadata(new, old)
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Renew the time of a taint whose effect changed, unless the client gave a new one."""

@@ -5,7 +5,7 @@ Spec: apiserver.md 5.2 (Namespace), 8 "Delete" (namespace).
 
 from __future__ import annotations
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.objects.kinds import Kind
 
 FINALIZER = "kubernetes"
@@ -26,8 +26,8 @@ class NamespaceStrategy(Strategy):
         if subresource == "finalize":
             finalizers = (new.get("spec") or {}).get("finalizers")
             new["spec"] = {"finalizers": finalizers} if finalizers else {}
-            _keep(new, old, "status")
+            keep(new, old, "status")
             return
         super().restrict(kind, new, old, subresource)
         if subresource == "":
-            _keep(new, old, "spec")
+            keep(new, old, "spec")

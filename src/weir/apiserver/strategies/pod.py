@@ -10,7 +10,7 @@ from typing import Any
 
 from weir.apiserver.strategies.dropped import drop_from_pod
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.objects.kinds import Kind
 from weir.objects.pod_resources import container_totals
 from weir.values.quantity import find_quantity, parse_quantity
@@ -156,9 +156,9 @@ def _only_spec(new: Document, old: Document) -> None:
             if field in old["spec"]
         },
     }
-    _keep(new, old, "status")
+    keep(new, old, "status")
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        _keep(new["metadata"], old["metadata"], name)
+        keep(new["metadata"], old["metadata"], name)
 
 
 def _take_resources(containers: list[Any], wanted: list[Any]) -> None:
@@ -167,7 +167,7 @@ def _take_resources(containers: list[Any], wanted: list[Any]) -> None:
         asked = by_name.get(container.get("name"))
         if asked is not None:
             for field in ("resources", "resizePolicy"):
-                _keep(container, asked, field)
+                keep(container, asked, field)
 
 
 def _keep_qos(new: Document, old: Document) -> None:

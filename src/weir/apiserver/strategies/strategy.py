@@ -42,6 +42,9 @@ class Strategy:
     def recall(self, new: Document, old: Document) -> None:
         """Fill in from the stored object what would otherwise be defaulted."""
 
+    def asked_by(self, new: Document, user: Document) -> None:
+        """Write down in a new object who asks for it, where its kind holds that (*user*: UserInfo)."""
+
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Set what the server sets on a new object."""
         if kind.generation:
@@ -69,14 +72,14 @@ class Strategy:
         """
         if subresource == "":
             if kind.has_status:
-                _keep(new, old, "status")
+                keep(new, old, "status")
         elif subresource == "status":
             for name in new.keys() | old.keys():
                 if name not in _NOT_SPEC:
-                    _keep(new, old, name)
-            _keep(new["metadata"], old["metadata"], "ownerReferences")
+                    keep(new, old, name)
+            keep(new["metadata"], old["metadata"], "ownerReferences")
             if "finalizers" in new["metadata"] or "finalizers" in old["metadata"]:
-                _keep(new["metadata"], old["metadata"], "finalizers")
+                keep(new["metadata"], old["metadata"], "finalizers")
 
     def problems(
         self, kind: Kind, new: Document, old: Document | None, context: Context
@@ -97,9 +100,15 @@ class Strategy:
         return None
 
 
-def _keep(new: Document, old: Document, name: str) -> None:
+def keep(new: Document, old: Document, name: str) -> None:
     """Give *new* the value *old* has under *name*."""
     if name in old:
         new[name] = old[name]
     else:
         new.pop(name, None)
+
+
+def status_keeps_metadata(new: Document, old: Document) -> None:
+    """Put back what a status write may not take from metadata, where it takes nothing at all."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        keep(new["metadata"], old["metadata"], name)

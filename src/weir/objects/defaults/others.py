@@ -222,6 +222,7 @@ RULES: Final = {
     "discovery.v1.EndpointPort": endpoint_slice_port,
     "apiextensions.v1.CustomResourceDefinition": custom_resource_definition,
     "apiextensions.v1.ServiceReference": conversion_service,
+    "apiregistration.v1.ServiceReference": conversion_service,
     "autoscaling.v1.HorizontalPodAutoscaler": autoscaler_v1,
     "autoscaling.v2.HorizontalPodAutoscaler": autoscaler_v2,
     "flowcontrol.v1.FlowSchemaSpec": flow_schema_spec,
