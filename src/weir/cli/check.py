@@ -46,7 +46,8 @@ def check(namespace: str, live: Live, output: str) -> int:
     async def ask(client: Client) -> tuple[bool, list[Check]]:
         health = Health(client, RealClock(), namespace)
         installed = await health.installed()
-        ready = await Readiness(client, namespace).checks()
+        decided = await health.grace_seconds() if installed else None
+        ready = await Readiness(client, namespace, decided).checks()
         return installed, [*ready, *(await health.checks() if installed else ())]
 
     installed, found = live.run("weir-check", ask)

@@ -29,6 +29,7 @@ from weir.operator.native import has_numeric
 
 _CONFIRM_SECONDS: Final = 10.0
 _SLOW_CONFIRM_SECONDS: Final = 1.0
+_GRACE: Final = "--grace-seconds="
 _PROBE_KEY: Final = "weir.dev/check"
 
 _PODS: Final = by_kind("v1", "Pod")
@@ -54,6 +55,17 @@ class Health:
             if await self._client.find(kind, name) is not None:
                 return True
         return False
+
+    async def grace_seconds(self) -> int | None:
+        """Return how long grace entries last where the installation says so; None when the operator decides."""
+        try:
+            found = await self._client.find(_DEPLOYMENTS, OPERATOR, self._namespace)
+        except errors.ApiError:  # the operator's own line says what is missing
+            return None
+        spec = (((found or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+        words = [word for one in spec.get("containers") or () for word in one.get("args") or ()]
+        said = [word.removeprefix(_GRACE) for word in words if word.startswith(_GRACE)]
+        return int(said[-1]) if said and said[-1].isdecimal() else None
 
     async def answers(self) -> bool:
         """Return whether the hook answers the API server now."""

@@ -131,3 +131,17 @@ def test_a_hook_that_nobody_asks_is_not_known_to_work(cluster):
     trusted(cluster)
     assert asked(cluster)["hook"].verdict is Verdict.UNKNOWN
     assert asked(cluster)["its rights"].verdict is Verdict.FINE
+
+
+@pytest.mark.parametrize("decided", [None, 0, 10])
+def test_grace_is_what_the_installation_was_told(cluster, decided):
+    cluster.apply(
+        *(
+            each
+            for each in documents(Installation(image="i", grace_seconds=decided))
+            if each["kind"] == "Deployment"
+        )
+    )
+    assert cluster._do(Health(cluster.client, CLOCK).grace_seconds()) == decided
+    cluster.delete("Deployment", "weir-operator", NAMESPACE)
+    assert cluster._do(Health(cluster.client, CLOCK).grace_seconds()) is None
