@@ -134,3 +134,23 @@ def test_an_exit_code_that_a_policy_names_fails_the_job_early(cluster):
     cluster.apply(made)
     cluster.advance(60)
     assert (len(cluster.list("Pod")), conditions(cluster)["Failed"]) == (1, "PodFailurePolicy")
+
+
+def test_what_a_container_prints_can_be_read(cluster):
+    command = ["sh", "-c", "echo $GREETING; sleep 30; echo later; exit 3"]
+    container = {
+        "name": "c",
+        "image": "busybox",
+        "command": command,
+        "env": [{"name": "GREETING", "value": "hello"}],
+    }
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "talks"}, "spec": spec})
+    path = "/api/v1/namespaces/default/pods/talks/log"
+    cluster.advance(10)
+    early = cluster._do(cluster.client.call("GET", path))
+    cluster.advance(60)
+    assert (early, cluster._do(cluster.client.call("GET", path))) == (b"hello\n", b"hello\nlater\n")
+    assert (
+        cluster.get("Pod", "talks")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+    )

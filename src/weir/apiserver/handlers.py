@@ -204,10 +204,12 @@ class Handlers:
         if sub is None:
             raise errors.NotFound.resource()
         verb = info.verb
+        namespace, name = info.namespace if kind.namespaced else "", info.name
+        if sub.name == "log" and verb in ("get", "create"):
+            return self.subresources.log(request, kind, namespace, name, verb)
         if verb not in sub.verbs:
             raise errors.MethodNotAllowed()
         form = negotiate(request.header(b"accept"))
-        namespace, name = info.namespace if kind.namespaced else "", info.name
         shown = kind
         if sub.name in STREAMS:
             outcome = self.subresources.stream(kind, namespace, name, sub.name)

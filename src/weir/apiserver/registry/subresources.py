@@ -1,7 +1,7 @@
 """Paths below an object that are not the object itself: binding, eviction, token.
 
-Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). Logs, exec and the other streams of a real
-kubelet answer that simulated nodes do not support them.
+Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). Exec and the other streams of a real kubelet answer
+that simulated nodes do not support them.
 What surprises: only binding validation comes back as 500, as upstream returns it without a Status.
 Not here: scale (weir.apiserver.registry.scale); status, ephemeralcontainers, resize and finalize, which are updates
 of the object (weir.apiserver.registry.verbs).
@@ -16,11 +16,12 @@ from weir import errors
 from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.auth.tokens import Signer, token_request
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.container_logs import ContainerLogs, LogOptions
 from weir.apiserver.registry.deletion import Deletion, success
 from weir.apiserver.registry.identity import check_namespace, uid_text
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.transport.bodies import manager_of
-from weir.apiserver.transport.http import Request
+from weir.apiserver.transport.http import TEXT, Request, Response
 from weir.apiserver.transport.options import DeleteOptions, WriteOptions
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors import labels
@@ -33,7 +34,7 @@ Document = dict[str, Any]
 POD = by_kind("v1", "Pod")
 BUDGET = by_kind("policy/v1", "PodDisruptionBudget")
 _CREATED = body_of(success(code=201))
-STREAMS = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+STREAMS = frozenset({"exec", "attach", "portforward", "proxy"})
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 _ATTEMPTS = 8
 MAX_DISRUPTED = 2000
@@ -45,6 +46,7 @@ class Subresources:
     def __init__(self, verbs: Verbs, deletion: Deletion, signer: Signer | None) -> None:
         self._verbs, self._deletion, self._signer = verbs, deletion, signer
         self._store = verbs.store
+        self._logs = ContainerLogs()
 
     async def create(
         self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
@@ -62,6 +64,15 @@ class Subresources:
         """Refuse what only a real kubelet could do."""
         self._verbs.find(kind, namespace, name)
         raise errors.NotImplementedHere(f"{kind.plural}/{subresource} is not supported by simulated nodes")
+
+    def log(self, request: Request, kind: Kind, namespace: str, name: str, verb: str) -> Response:
+        """Return what a simulated container has printed, or take it in from its kubelet."""
+        pod = codec.decode(kind, self._verbs.find(kind, namespace, name).value)
+        if verb == "create":
+            self._logs.write(request.body)
+            return Response(201, _CREATED)
+        now = self._verbs.clock.time()
+        return Response(200, self._logs.read(pod, LogOptions.parse(request.params, now), now), TEXT)
 
     # ------------------------------------------------------------------------------------------ binding
 

@@ -109,6 +109,16 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
+class Printing:
+    """What a container prints from its start on, whose command is played."""
+
+    container: str
+    start: int
+    started_at: float
+    play: Play
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """Why a pod ends before its containers do; no reason when it is deleted."""
 
@@ -131,6 +141,7 @@ class PodLife:
     over: bool = False  #: no container runs, and none will
     restored: bool = False  #: another process has played it before
     occurrences: list[Occurrence] = field(default_factory=list)
+    printed: list[Printing] = field(default_factory=list)  #: of containers that were just started
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────
 
@@ -312,6 +323,8 @@ class PodLife:
         longer = min(max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS)
         container.back_off = longer if container.starts else 0.0
         container.starts += 1
+        if play is not None and (container.spec.get("command") or container.spec.get("args")):
+            self.printed.append(Printing(container.name, start, now, play))
         self._record("Normal", "Started", f"Container started: {container.name}")
 
     def _stop(self, container: Container, exit_code: int, now: float) -> None:
@@ -442,6 +455,11 @@ class PodLife:
 
     def _record(self, type: str, reason: str, message: str) -> None:
         self.occurrences.append(Occurrence(type, reason, message))
+
+    def take_printed(self) -> list[Printing]:
+        """Return what the containers print that were started since the last call."""
+        taken, self.printed = self.printed, []
+        return taken
 
     def take_occurrences(self) -> list[Occurrence]:
         """Return what happened since the last call."""

@@ -33,7 +33,7 @@ from weir.simulation.kubelet import claim_preparation, volume_mounts
 from weir.simulation.kubelet.admit import Admission, admit, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.metrics import KubeletMetrics
-from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
+from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife, Printing
 from weir.simulation.kubelet.pod_status import status_of
 from weir.simulation.kubelet.programs.files import Files
 from weir.simulation.kubelet.programs.play import Stage
@@ -87,6 +87,7 @@ class PodWorker:
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
         self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
+        self._logs_kept = True
         self._files = Files()  # what commands that are played have written
         self._next_address = 0
         self.expressions = Expressions()  # a cache of its own, as every component has
@@ -176,6 +177,8 @@ class PodWorker:
             self._next_address += 1
             number = self._next_address
             self._addresses[uid] = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+        for printing in life.take_printed():
+            await self._tell(pod, printing)
         if not (life.over and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")):
             written = self._written.get(uid)
             now = format_time(self._clock.now())
@@ -186,6 +189,27 @@ class PodWorker:
                 await self._write(pod, status)
         for each in life.take_occurrences():
             self._record(pod, each.type, each.reason, each.message)
+
+    async def _tell(self, pod: Document, printing: Printing) -> None:
+        """Let the server know what a container prints, for those who read its log."""
+        if not self._logs_kept:
+            return
+        metadata = pod["metadata"]
+        run = {
+            "uid": metadata["uid"],
+            "container": printing.container,
+            "start": printing.start,
+            "started_at": printing.started_at,
+            "printed": printing.play.printed,
+        }
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
+        try:
+            await self._client.call("POST", path, body=run)
+        except errors.NotFound:
+            return
+        except (errors.MethodNotAllowed, errors.Forbidden) as error:
+            self._logs_kept = False  # the server is not weir's, or we may not
+            self._log.v(2, "The server does not keep logs of simulated containers", err=str(error))
 
     def _note_unchanged(self, pod: Document, life: PodLife) -> None:
         """Take the status that another process wrote for what this one would write, while nothing happens."""
