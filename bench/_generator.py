@@ -23,8 +23,10 @@ from urllib.parse import urlsplit
 from weir.objects.manifest import read_values
 
 CONNECTIONS = 32
-_PIECE = 1 << 18
+_RECORD = 1 << 14  # the most that one read of TLS gives
+_ARRIVED = bytearray(_RECORD)  # what was read last, of whichever connection
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
+_VERSION = b'"resourceVersion":"'
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 # Of both systems the same: certificates are not what is measured.
@@ -67,14 +69,21 @@ class Target:
 
 
 class _Connection:
-    """Takes prepared requests from a queue, one after another, and hands on each answer."""
+    """Takes prepared requests from a queue, one after another, and hands on each answer.
 
-    def __init__(self, target: Target, queue: deque[bytes], answered: Callable[[bytes], None]) -> None:
+    Of an answer the beginning is kept and the rest only counted, unless it is wanted *whole*.
+    """
+
+    def __init__(
+        self, target: Target, queue: deque[bytes], answered: Callable[[bytes], None], *, whole: bool = False
+    ) -> None:
         self.socket = target.connect()
         self.is_closed = False  # by a server that heard nothing for a while
-        self._queue, self._answered = queue, answered
-        self._buffer = bytearray()
-        self._need = 0  # how long the answer is; 0: not known yet, -1: chunks up to the last
+        self._queue, self._answered, self._whole = queue, answered, whole
+        self._answer = bytearray()
+        self._has_head = False
+        self._missing: int | None = None  # bytes that are still to come; None: chunks up to the last
+        self._end = b""  # the last bytes that came
         self.is_idle = True
         self._left = memoryview(b"")
 
@@ -96,30 +105,43 @@ class _Connection:
     def ready(self) -> None:
         if self._left:
             self._write()
+        receive = self.socket.recv_into
         try:
             while True:
-                data = self.socket.recv(_PIECE)
-                if not data:
+                size = receive(_ARRIVED)
+                if not size:
                     if not self.is_idle:
                         raise RuntimeError("the server closed a connection under load")
                     self.is_closed = True
                     return
-                self._buffer += data
-                if self._is_whole():
-                    answer, self._buffer, self._need = bytes(self._buffer), bytearray(), 0
+                if self._is_whole(size):
+                    answer, self._answer, self._has_head = bytes(self._answer), bytearray(), False
                     self._answered(answer)
                     self.start()
+                    return  # nothing comes before it is asked for
         except ssl.SSLWantReadError:
             return
 
-    def _is_whole(self) -> bool:
-        if not self._need:
-            end = self._buffer.find(b"\r\n\r\n")
+    def _is_whole(self, size: int) -> bool:
+        """Take the *size* bytes that arrived; whether they end the answer."""
+        if not self._has_head:
+            self._answer += _ARRIVED[:size]
+            end = self._answer.find(b"\r\n\r\n")
             if end < 0:
                 return False
-            found = _LENGTH.search(self._buffer, 0, end)
-            self._need = end + 4 + int(found[1]) if found else -1
-        return self._buffer.endswith(_LAST_CHUNK) if self._need < 0 else len(self._buffer) >= self._need
+            self._has_head = True
+            found = _LENGTH.search(self._answer, 0, end)
+            self._missing = end + 4 + int(found[1]) - len(self._answer) if found else None
+            self._end = bytes(self._answer[-len(_LAST_CHUNK) :])
+        else:
+            if self._whole:
+                self._answer += _ARRIVED[:size]
+            if self._missing is not None:
+                self._missing -= size
+            else:
+                last = len(_LAST_CHUNK)
+                self._end = (self._end + _ARRIVED[max(0, size - last) : size])[-last:]
+        return self._end == _LAST_CHUNK if self._missing is None else self._missing <= 0
 
 
 class Watch:
@@ -135,41 +157,50 @@ class Watch:
         self.is_closed = False
         self._target, self._path, self._since = target, path, since
         self._mark, self._seen = b'{"type":"' + type_.encode() + b'"', seen
+        self._latest = b""  # the events that came last
         self.open()
 
     def open(self) -> None:
         """Begin, or go on after the last event that was seen."""
         self.is_closed = False
         self._rest = b""
+        at = self._latest.rfind(_VERSION)
+        if at >= 0:
+            at += len(_VERSION)
+            self._since = self._latest[at : self._latest.index(b'"', at)].decode()
         self.socket = self._target.connect()
         sign = "&" if "?" in self._path else "?"
         path = f"{self._path}{sign}watch=true&resourceVersion={self._since}"
         self.socket.sendall(self._target.request("GET", path))
 
     def ready(self) -> None:
+        size = 1
         try:
-            while (data := self.socket.recv(_PIECE)) and not self._rest.endswith(_LAST_CHUNK):
-                self._take(self._rest + data)
-            self.is_closed = True
+            while size:
+                size = self.socket.recv_into(_ARRIVED)
+                self._take(self._rest + _ARRIVED[:size])
+                if size < _RECORD:
+                    break  # the rest is not here yet; to ask for it is dearer than to be told
         except ssl.SSLWantReadError:
-            self.is_closed = self._rest.endswith(_LAST_CHUNK)
+            pass
+        self.is_closed = not size or self._rest.endswith(_LAST_CHUNK)
 
     def _take(self, text: bytes) -> None:
         whole = text.rfind(b"}\n")  # up to here events are complete; the rest is looked at with what follows
-        events, self._rest = (text[: whole + 2], text[whole + 2 :]) if whole >= 0 else (b"", text)
-        at = events.rfind(b'"resourceVersion":"')
-        if at < 0:
+        if whole < 0:
+            self._rest = text
             return
-        self._since = events[at + 19 : events.index(b'"', at + 19)].decode()
-        if b'{"type":"ERROR"' in events:
-            raise RuntimeError(f"a watch was refused: {events[-600:].decode(errors='replace')}")
+        self._latest, self._rest = text[: whole + 2], text[whole + 2 :]
+        found = self._latest.count(self._mark)
+        # Nothing follows an error, and who asks again after what came before it gets it alone.
+        if not found and b'{"type":"ERROR"' in self._latest:
+            raise RuntimeError(f"a watch was refused: {self._latest[-600:].decode(errors='replace')}")
+        self.count += found
         if self._seen is None:
-            self.count += events.count(self._mark)
             return
-        for line in events.split(b"\n"):
+        for line in self._latest.split(b"\n"):
             start = line.find(self._mark)
             if start >= 0:
-                self.count += 1
                 self._seen(line[start:])
 
 
@@ -265,7 +296,7 @@ class Generator:
         """Send one request and return the body of its answer, however it was encoded."""
         answers: list[bytes] = []
         queue = deque([request])
-        one = _Connection(self.target, queue, answers.append)
+        one = _Connection(self.target, queue, answers.append, whole=True)
         self._add(one)
         one.start()
         self.run(lambda: bool(answers))

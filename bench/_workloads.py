@@ -191,13 +191,13 @@ def fanned_out(watchers: int, pods: int) -> Callable[[System], Measured]:
         with Generator(system.target) as generator:
             _furnish(generator, [])
             watches = [generator.watch(_PODS, "ADDED") for _ in range(watchers)]
-            made = [_pod(f"pod-{number}", schedulerName="nobody") for number in range(pods + 1)]
+            made = [_pod(f"pod-{number}", schedulerName="nobody") for number in range(pods + WARM)]
             generator.send(_creates(generator.target, made[pods:]))
-            generator.run(lambda: all(watch.count >= 1 for watch in watches))
+            generator.run(lambda: all(watch.count >= WARM for watch in watches))
             requests, measured = _creates(generator.target, made[:pods]), Measured(0.0, pods)
             with _counted(system, generator, measured):
                 generator.send(requests)
-                took = generator.run(lambda: all(watch.count > pods for watch in watches))
+                took = generator.run(lambda: all(watch.count >= pods + WARM for watch in watches))
             measured.value = watchers * pods / took
             return measured
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from bench._generator import Generator, Target
+from bench._generator import Generator, Target, Watch
 from bench._systems import weir
-from bench._workloads import bound, evicted
+from bench._workloads import bound, evicted, fanned_out, listed
 
 from tests.e2e.server import running_server
 
@@ -32,6 +32,30 @@ def test_the_last_pod_ends_the_clock_of_evictions():
         with Generator(system.target) as generator:
             left = json.loads(generator.ask(system.target.request("GET", "/api/v1/namespaces/default/pods")))
         assert left["items"] == []
+
+
+def test_every_watcher_counts_every_pod_and_a_list_is_read_to_its_end():
+    with weir() as system:
+        assert fanned_out(3, 40)(system).value > 0
+    with weir() as system:
+        measured = listed(60, times=2)(system)
+        assert measured.value > 0
+        with Generator(system.target) as generator:
+            request = system.target.request("GET", "/api/v1/namespaces/default/pods")
+            assert len(json.loads(generator.ask(request))["items"]) == 60  # more than one record of TLS
+
+
+def test_a_watch_counts_events_that_come_in_pieces():
+    watch = object.__new__(Watch)
+    watch.count, watch._rest, watch._seen, watch._mark = 0, b"", None, b'{"type":"ADDED"'
+    events = [b'{"type":"%b","object":{"metadata":{"resourceVersion":"%d"}}}\n' % (kind, number)
+              for number, kind in enumerate([b"ADDED", b"MODIFIED", b"ADDED", b"ADDED"])]  # fmt: skip
+    text = b"HTTP/1.1 200 OK\r\n\r\n" + b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in events)
+    for size in (1, 7, 64, 1000):
+        watch.count, watch._rest = 0, b""
+        for at in range(0, len(text), size):
+            watch._take(watch._rest + text[at : at + size])
+        assert watch.count == 3, size
 
 
 def test_a_refused_request_ends_the_run_with_the_answer(tmp_path):

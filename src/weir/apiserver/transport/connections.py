@@ -62,6 +62,7 @@ class Connections:
         self._of_user: Counter[str] = Counter()
         self._received_of: dict[str, int] = {}
         self.large = LargeBodies()
+        self.arriving = memoryview(bytearray(limits.READ_BYTES))  # what one connection has just read
 
     def protocol(self, whose: Callable[[], bytes | None] | None = None) -> HttpProtocol:
         """Return the protocol of a new connection; *whose* says for whose certificate its requests count.

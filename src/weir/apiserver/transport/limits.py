@@ -48,6 +48,7 @@ MOST_UNPROVEN = 256  # connections that have not shown a credential yet
 UNPROVEN_SECONDS = 1.0  # in which a connection can show one before it makes room for another
 MOST_FRESH = 2048  # of those that have not had that time: beyond it the oldest goes all the same
 MOST_OF_ONE_USER = 256  # connections, except of system:masters
+READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
 SLICE_BYTES = 64 * 1024  # of an answer, handed to the transport at once
 MOST_READING = 400
 MOST_WRITING = 200

@@ -47,7 +47,7 @@ _ONLY_ONCE = frozenset(
 )
 
 
-class HttpProtocol(asyncio.Protocol):
+class HttpProtocol(asyncio.BufferedProtocol):
     """One connection."""
 
     __slots__ = (
@@ -142,7 +142,15 @@ class HttpProtocol(asyncio.Protocol):
         self._queue.clear()
         self._release()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the transport puts what it reads: one place for all connections, empty after every turn."""
+        return self._connections.arriving
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read before the next connection is read."""
+        self.data_received(self._connections.arriving[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """Feed the parser."""
         if self._over or self._parser is None:
             self._discard(len(data))

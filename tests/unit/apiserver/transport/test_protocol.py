@@ -47,6 +47,28 @@ async def test_a_request_in_pieces_is_one_request():
     assert transport.sent.endswith(b"Content-Length: 13\r\n\r\nPOST /a?b=c 4")
 
 
+async def test_connections_share_the_place_they_read_into_and_none_sees_what_another_sent():
+    heard: list[bytes] = []
+
+    async def listen(request: Request) -> Response:
+        await asyncio.sleep(0)
+        heard.append(request.body)
+        return Response(200, b"")
+
+    connections = Connections(listen)
+    both = [connections.protocol() for _ in range(2)]
+    for protocol in both:
+        protocol.connection_made(FakeTransport())
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n"
+    for pieces in ((head + b"aa", head + b"bb"), (b"aa", b"bb"), (b"aa", b"bb")):
+        for protocol, piece in zip(both, pieces, strict=True):
+            protocol.get_buffer(len(piece) + 256)[: len(piece)] = piece
+            protocol.buffer_updated(len(piece))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert heard == [b"aaaaaa", b"bbbbbb"]
+
+
 async def test_pipelined_requests_are_answered_in_order():
     transport = await talk(echo, b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert transport.sent.index(b"GET /1") < transport.sent.index(b"GET /2")
