@@ -32,7 +32,7 @@ TAINTS = {
     "low": "900",
     "same": "950",
     "high": "999",
-    "negative": "-5",
+    "zero": "0",
     "zeros": "0950",
     "word": "fast",
     "none": "",

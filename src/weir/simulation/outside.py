@@ -1,5 +1,6 @@
 """How do programs outside of this process reach a simulated cluster? By a port of this machine and a kubeconfig.
 
+Spec: decision 92.
 A cluster's event loop turns only while one of its calls waits. For programs that ask whenever they like it turns in a
 thread of its own from the first question for an address on, and calls hand their work over to it. Time is virtual as
 before: requests are answered at once, and what is due later waits until somebody lets time pass.
