@@ -117,4 +117,4 @@ def test_a_taint_that_a_pod_stops_tolerating_evicts_it_from_a_node_of_kwok(playe
             for pod in pods
         )
 
-    wait_for(moved, "all pods are on the node whose value is above their threshold")
+    assert wait_for(moved, "all pods are on the node whose value is above their threshold")
