@@ -1,4 +1,7 @@
-"""Runs benchmarks: `python -m bench NAME [--json]`; without a name lists them; `--readme` writes README's table."""
+"""Runs benchmarks: `python -m bench NAME [--json]`; without a name lists them; `--readme` writes README's table.
+
+`python -m bench growth [CURVE…] [--quick] [--json] [--write]` draws how costs grow.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench import growth
 from bench._table import written
 
 
@@ -28,9 +32,11 @@ def main(arguments: list[str]) -> int:
     if not names:
         print("\n".join(known))
         return 0
-    if unknown := [name for name in names if name not in known]:
+    if names[0] != "growth" and (unknown := [name for name in names if name not in known]):
         print(f"bench: unknown benchmark {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
         return 2
+    if names[0] == "growth":  # has arguments of its own
+        return growth.main([argument for argument in arguments if argument != "growth"])
     for name in names:
         figures = importlib.import_module(f"bench.{name}").run()
         if "--json" in arguments:

@@ -74,7 +74,7 @@ def node(number: int) -> Document:
     }
 
 
-def slice_of(number: int) -> Document:
+def slice_of(number: int, devices: int = DEVICES) -> Document:
     """Return the devices of one node; every second is tainted by what the claims tolerate."""
     tainted = [{"key": "sla", "value": "980", "effect": "NoSchedule"}]
     return {
@@ -92,7 +92,7 @@ def slice_of(number: int) -> Document:
                     "capacity": {"memory": {"value": "80Gi"}},
                     **({"taints": tainted} if index % 2 else {}),
                 }
-                for index in range(DEVICES)
+                for index in range(devices)
             ],
         },
     }
@@ -158,14 +158,14 @@ def placed(*options: str, nodes: int = NODES, pods: int = PODS) -> tuple[float, 
             return rate, {name: cpu_seconds(process.pid) for name, process in processes.items()}
 
 
-def decided(nodes: int, pods: int) -> float:
+def decided(nodes: int, pods: int, devices: int = DEVICES) -> float:
     """Return pods decided per second of processor time, devices promised, without a server."""
     claims = Claims(ALL_FEATURES, lambda: datetime.now(UTC))
     engine = Engine(ALL_FEATURES, claims=claims)
     claims.put_class(read(DeviceClass, device_class()))
     for number in range(nodes):
         engine.table.put_node(read(Node, node(number)))
-        claims.put_slice(read(ResourceSlice, slice_of(number)))
+        claims.put_slice(read(ResourceSlice, slice_of(number, devices)))
     wanted = []
     for number in range(pods):
         metadata = {

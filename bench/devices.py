@@ -21,7 +21,7 @@ TIMES = 5
 DRIVER = "gpu.example.com"
 
 
-def slices() -> list[ResourceSlice]:
+def slices(nodes: int = NODES) -> list[ResourceSlice]:
     """Return one slice a node; one device in fifty is tainted by its driver."""
     return [
         read(
@@ -51,7 +51,7 @@ def slices() -> list[ResourceSlice]:
                 },
             },
         )
-        for node in range(NODES)
+        for node in range(nodes)
     ]
 
 

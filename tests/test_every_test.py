@@ -138,6 +138,7 @@ ACROSS = {
     "explain/test_judging.py": "the judges of every reason",
     "lint/test_options.py": "the options of weir lint, on files and formats together",
     "scheduler/plugins/test_dynamic_resources_hints.py": "what wakes a pod that waits for devices",
+    "test_bench_growth.py": "a folder of the repository",
     "test_bench_table.py": "a folder of the repository",
     "test_changelog.py": "a folder of the repository",
     "test_generated_tables.py": "tables of several packages",
