@@ -215,3 +215,17 @@ async def test_a_pod_evicted_by_a_taint_comes_back_elsewhere(cluster):
     await cluster.advance(20)
     places = {p["spec"]["nodeName"] for p in await cluster.all(PODS)}
     assert (places, len(await images(cluster))) == ({"n1", "n2"}, 6)
+
+
+async def test_a_quota_refuses_the_rest_of_one_burst_and_the_next_is_not_begun(cluster):
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}}
+    await cluster.client.create(by_kind("v1", "ResourceQuota"), quota, "default")
+    await cluster.advance(1)
+    await cluster.client.create(DEPLOYMENTS, web(replicas=20))
+    await cluster.advance(0.05)  # a refused creation is tried again after 0.1 seconds
+    (refused,) = await cluster.events("FailedCreate")
+    # Bursts of 1, 2 and 4 have room for 5: of the third two are refused, and told once.
+    assert (len(await cluster.all(PODS)), refused["count"]) == (5, 2)
+    (replicaset,) = await cluster.all(REPLICASETS)
+    (failure,) = replicaset["status"]["conditions"]
+    assert (failure["type"], failure["reason"]) == ("ReplicaFailure", "FailedCreate")

@@ -36,6 +36,7 @@ from weir.controllers.runtime.actions import (
     Steps,
     WakeAt,
 )
+from weir.controllers.runtime.bursts import at_once, bursts
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.create_backoff import CreateBackoff
 from weir.controllers.runtime.custom_kinds import DEFINITIONS, CustomKinds
@@ -264,30 +265,23 @@ class _Worker:
         seen: list[asyncio.Future[None]] = []
         refused = False
         stopped: Exception | None = None
-        for action in list(self.controller.reconcile(key, self._owner.listers, self._clock.now())):
+        for burst in bursts(list(self.controller.reconcile(key, self._owner.listers, self._clock.now()))):
+            action = burst[0]
             if isinstance(action, Steps):
                 stopped = await self._take_steps(action, seen)
-                if stopped is not None:
-                    break  # what follows builds on it
-                continue
-            if isinstance(action, Create):
+            elif isinstance(action, Create):
                 # What was refused will be refused again: one answer is enough for this round, and for a while.
                 wait = self._create_backoff.wait(key, action, self._clock.monotonic())
                 if wait > 0:
                     self.queue.add_after(key, wait)
-                    refused = True
-                if refused:
-                    continue
-            elif refused and _only_after_success(action):
-                continue
-            try:
-                seen += await self._carry_out(action)
-            except errors.ApiError as error:
-                if not isinstance(action, Create):
-                    raise
-                refused = True  # the others may still go well; the key comes again
-                await self._refused(key, action, error)
-        if not refused:
+                refused = refused or wait > 0
+                if not refused:
+                    refused, stopped = await self._create_several(key, burst, seen)
+            elif not (refused and _only_after_success(action)):
+                stopped = await self._take(burst, seen)
+            if stopped is not None:
+                break  # what follows builds on it
+        if not refused and stopped is None:
             self._create_backoff.forget(key)
         if seen:
             await self._expectations.wait(seen)
@@ -296,9 +290,36 @@ class _Worker:
         self._owner.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
         self._owner.metrics.reconciles.child(name, "refused" if refused else "done").inc()
 
+    async def _take(self, burst: Sequence[Action], seen: list[asyncio.Future[None]]) -> Exception | None:
+        """Carry out what may be under way at once; return what stopped one of them, if something did."""
+        stopped: Exception | None = None
+        for _, outcome in await at_once(burst, self._carry_out):
+            if isinstance(outcome, Exception):
+                stopped = stopped or outcome
+            else:
+                seen += outcome
+        return stopped
+
+    async def _create_several(
+        self, key: Hashable, burst: Sequence[Action], seen: list[asyncio.Future[None]]
+    ) -> tuple[bool, Exception | None]:
+        """Create several; return whether the server refused one, and what else went wrong."""
+        refused, stopped = False, None
+        for action, outcome in await at_once(burst, self._carry_out):
+            assert isinstance(action, Create)
+            if isinstance(outcome, errors.ApiError):
+                self._report_refusal(action, outcome)
+                if not refused:  # the others may have gone well; the key comes again
+                    await self._refused(key, action, outcome)
+                refused = True
+            elif isinstance(outcome, Exception):
+                stopped = stopped or outcome
+            else:
+                seen += outcome
+        return refused, stopped
+
     async def _refused(self, key: Hashable, action: Create, error: errors.ApiError) -> None:
-        """Report a refusal once, note it where the workload's owner looks, and come again after a pause."""
-        self._report_refusal(action, error)
+        """Note a refusal where the workload's owner looks, and come again after a pause."""
         pause = self._create_backoff.note(key, action, self._clock.monotonic())
         self.queue.add_after(key, pause)
         for each in self.controller.create_refused(key, str(error), self._owner.listers, self._clock.now()):
