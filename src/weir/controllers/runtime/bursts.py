@@ -19,7 +19,7 @@ from weir.controllers.runtime.actions import Action, Create, Delete
 from weir.controllers.runtime.listers import PODS
 from weir.errors import ApiError
 
-#: More requests under way do not make a server faster: each has a connection of its own.
+#: Of all bursts of one controller. More do not make a server faster, and each has a connection of its own.
 REQUESTS_AT_ONCE: Final = 32
 
 A = TypeVar("A")
@@ -59,10 +59,11 @@ def _sort(action: Action) -> type[Create] | type[Delete] | None:
 
 
 async def at_once(
-    actions: Sequence[A], carry_out: Callable[[A], Awaitable[R]]
+    actions: Sequence[A], carry_out: Callable[[A], Awaitable[R]], under_way: asyncio.Semaphore
 ) -> list[tuple[A, R | Exception]]:
     """Carry *actions* out, some at a time, begun in their order; return those begun with what came of each.
 
+    *under_way* bounds how many are, together with those of other bursts.
     What the server refuses does not keep the others back; once it cannot be asked, no more are begun.
     """
     outcomes: dict[int, R | Exception] = {}
@@ -72,16 +73,19 @@ async def at_once(
         while waiting:
             number, action = waiting.popleft()
             try:
-                outcomes[number] = await carry_out(action)
+                async with under_way:
+                    outcomes[number] = await carry_out(action)
             except Exception as error:  # the others are under way and cannot be undone: who asked decides
                 outcomes[number] = error
                 if not isinstance(error, ApiError):
                     waiting.clear()
 
     if len(actions) == 1:
-        await work()
-    else:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(REQUESTS_AT_ONCE, len(actions))):
-                group.create_task(work())
+        try:
+            return [(actions[0], await carry_out(actions[0]))]
+        except Exception as error:
+            return [(actions[0], error)]
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(REQUESTS_AT_ONCE, len(actions))):
+            group.create_task(work())
     return [(actions[number], outcomes[number]) for number in sorted(outcomes)]

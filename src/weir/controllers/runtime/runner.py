@@ -36,7 +36,7 @@ from weir.controllers.runtime.actions import (
     Steps,
     WakeAt,
 )
-from weir.controllers.runtime.bursts import at_once, bursts
+from weir.controllers.runtime.bursts import REQUESTS_AT_ONCE, at_once, bursts
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.create_backoff import CreateBackoff
 from weir.controllers.runtime.custom_kinds import DEFINITIONS, CustomKinds
@@ -222,6 +222,7 @@ class _Worker:
         self.tasks: list[asyncio.Task[None]] = []
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
+        self._under_way = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._expectations = Expectations(owner.informers, owner.clock)
         self._create_backoff = CreateBackoff()
         waiting = owner.metrics.refused_workloads.child(controller.name)
@@ -293,7 +294,7 @@ class _Worker:
     async def _take(self, burst: Sequence[Action], seen: list[asyncio.Future[None]]) -> Exception | None:
         """Carry out what may be under way at once; return what stopped one of them, if something did."""
         stopped: Exception | None = None
-        for _, outcome in await at_once(burst, self._carry_out):
+        for _, outcome in await at_once(burst, self._carry_out, self._under_way):
             if isinstance(outcome, Exception):
                 stopped = stopped or outcome
             else:
@@ -305,7 +306,7 @@ class _Worker:
     ) -> tuple[bool, Exception | None]:
         """Create several; return whether the server refused one, and what else went wrong."""
         refused, stopped = False, None
-        for action, outcome in await at_once(burst, self._carry_out):
+        for action, outcome in await at_once(burst, self._carry_out, self._under_way):
             assert isinstance(action, Create)
             if isinstance(outcome, errors.ApiError):
                 self._report_refusal(action, outcome)

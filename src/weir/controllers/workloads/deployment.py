@@ -9,7 +9,7 @@ Not here: how many pods each ReplicaSet gets (weir.controllers.workloads.rollout
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ class Deployments(Controller):
         """Yield the next step of a rollout, and the status."""
         if isinstance(key, PodGoneKey):
             owner = owner_key(listers.get(REPLICASETS, key.replicaset, key.namespace), DEPLOYMENTS)
-            if owner is not None:
+            if owner is not None and _recreates(listers.get(DEPLOYMENTS, owner[1], owner[0])):
                 yield WakeAt(DeploymentKey(*owner), now)
             return
         deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
@@ -87,9 +87,10 @@ class Deployments(Controller):
         claimed = claim(deployment, DEPLOYMENTS, listers, REPLICASETS)
         yield from claimed.changes
         rollout = Rollout(deployment, claimed.mine, now)
-        running = sum(
-            not pod.terminated for each in rollout.old for pod in listers.owned(PODS, each["metadata"]["uid"])
-        )
+        running = 0
+        if rollout.recreates:  # a rolling update goes by what the ReplicaSets say of their pods
+            old = (listers.owned(PODS, each["metadata"]["uid"]) for each in rollout.old)
+            running = sum(not pod.terminated for pods in old for pod in pods)
         taken = listers.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
         if not deployment["metadata"].get("deletionTimestamp"):
             yield from rollout.actions(running, taken)
@@ -125,3 +126,8 @@ class Deployments(Controller):
         if moved or conditions != list(present):
             patch = {"status": {**status, "conditions": conditions}}
             yield Patch(DEPLOYMENTS, key.name, key.namespace, patch, subresource="status")
+
+
+def _recreates(deployment: Mapping[str, Any] | None) -> bool:
+    """Return whether the Deployment waits for the last of its old pods before it makes new ones."""
+    return deployment is not None and (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"

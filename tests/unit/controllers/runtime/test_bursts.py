@@ -49,7 +49,7 @@ async def test_actions_begin_in_their_order_and_only_so_many_are_under_way():
         under_way -= 1
         return -number
 
-    found = await at_once(range(100), carry_out)
+    found = await at_once(range(100), carry_out, asyncio.Semaphore(REQUESTS_AT_ONCE))
     assert (begun, most) == (list(range(100)), REQUESTS_AT_ONCE)
     assert found == [(number, -number) for number in range(100)]
 
@@ -61,7 +61,7 @@ async def test_a_refusal_does_not_keep_the_others_back():
             raise Conflict("no")
         return number
 
-    found = await at_once(range(REQUESTS_AT_ONCE * 2), carry_out)
+    found = await at_once(range(REQUESTS_AT_ONCE * 2), carry_out, asyncio.Semaphore(REQUESTS_AT_ONCE))
     assert len(found) == REQUESTS_AT_ONCE * 2
     assert [number for number, outcome in found if isinstance(outcome, Conflict)] == [1]
 
@@ -73,6 +73,6 @@ async def test_once_the_server_is_away_no_more_are_begun():
             raise Unreachable("away")
         return number
 
-    found = await at_once(range(REQUESTS_AT_ONCE * 3), carry_out)
+    found = await at_once(range(REQUESTS_AT_ONCE * 3), carry_out, asyncio.Semaphore(REQUESTS_AT_ONCE))
     assert len(found) == REQUESTS_AT_ONCE + 2  # two were answered, and two more begun in their place
     assert [number for number, outcome in found if not isinstance(outcome, Unreachable)] == [0, 1]
