@@ -67,7 +67,7 @@ def test_the_operator_keeps_a_deployment_for_each_pond(operated):
     operated.apply(pond(2))
     deployment = operated.wait_for(lambda: operated.get("Deployment", "lily-frogs"))
     assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Pond"
-    operated.wait_for(lambda: operated.get("Pond", "lily")["status"].get("created") == {"frogs": 2})
+    operated.wait_for(lambda: operated.get("Pond", "lily").get("status", {}).get("created") == {"frogs": 2})
     operated.advance(30)
     assert operated.get("Deployment", "lily-frogs")["status"]["availableReplicas"] == 2
 
