@@ -86,6 +86,6 @@ def test_the_operator_keeps_a_deployment_for_each_pond(operated):
 def test_it_sees_what_happens_on_nodes(operated):
     operated.taint("node-0", "sla=900:NoExecute")
     noted = operated.wait_for(
-        lambda: operated.get("Node", "node-0")["metadata"]["annotations"].get("example.com/sla")
+        lambda: operated.get("Node", "node-0")["metadata"].get("annotations", {}).get("example.com/sla")
     )
     assert noted == "900"
