@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from weir.store import Compacted, Event, KeyValue, Write
 from weir.store.log import Log
+from weir.store.watch import Fanout, Subscription
 
 steps = st.lists(
     st.one_of(
@@ -117,3 +120,20 @@ def test_a_page_costs_its_length_also_of_a_list_that_has_changed_since(
     page = log.range("/pods/", limit=20, revision=then)
     assert [item.key for item in page.items] == [f"/pods/{n:05}" for n in range(20)]
     assert (page.remaining, len(looked_at)) == (objects - 20, 21)  # the new key was looked at as well
+
+
+@pytest.mark.parametrize("changes", [1_000, 10_000])
+def test_a_watch_that_resumes_costs_what_it_missed(changes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(1, 1)
+    commit(log, *(Write(f"/pods/{n:05}", b"x") for n in range(changes)))
+    handed_over: list[int] = []
+    plain = Fanout.add
+
+    def counted(self: Fanout, prefix: str, after: int, deliver: Any, ended: Any, missed: Any) -> Subscription:
+        handed_over.append(len(missed))
+        return plain(self, prefix, after, deliver, ended, missed)
+
+    monkeypatch.setattr(Fanout, "add", counted)
+    seen: list[Event] = []
+    log.watch("/pods/", log.revision - 7, seen.extend)
+    assert (handed_over, len(seen)) == ([7], 7)
