@@ -101,7 +101,7 @@ CURVES = (
         "taint-flip",
         "Evicting one pod by a taint on every node",
         "nodes tainted, 5 pods on each",
-        (Series("pod evicted and gone", "taint_flip", 100, 3_160),),
+        (Series("pod evicted and gone", "taint_flip", 100, 1_000),),
         "All nodes of a living cluster (API server, controllers, kubelets; virtual time) get a NoExecute taint.",
     ),
     Curve(
