@@ -17,7 +17,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
-  kubernetes test-kubernetes test-stock test-ecosystem clean
+  kubernetes test-kubernetes test-stock test-ecosystem test-upstream clean
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
@@ -42,6 +42,7 @@ help:
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once; VERSION=1.35)"
 	@echo "make test-kubernetes  run the tests that need it"
 	@echo "make test-ecosystem   Karpenter, cert-manager, Helm, kwok and others against weir up (needs Go; NAME=kopf for one)"
+	@echo "make test-upstream    run Kubernetes' own end-to-end tests against weir up (GROUP=sig-apps, FOCUS=words, WRITE=1)"
 	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes, live 500 random histories"
 
 $(READY): pyproject.toml constraints.txt
@@ -154,6 +155,10 @@ test-stock: $(READY) tools
 # Operators and tools of the field, unmodified, built once from Go modules (half an hour) and run against `weir up`.
 test-ecosystem: $(READY) tools
 	@sh tests/ecosystem/run $(BIN)/python $(NAME)
+
+# Upstream's suite, of the version that tests/kubernetes/go.mod pins: built once (ten minutes and more), then most of an hour.
+test-upstream: $(READY) tools
+	@$(BIN)/python -m tests.upstream $(GROUP:%=--group %) $(if $(FOCUS),--focus "$(FOCUS)") $(JOBS:%=--jobs %) $(if $(WRITE),--write)
 
 clean:
 	rm -rf $(VENV) .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,12 +14,15 @@ from typing import Any
 
 from tests.kubernetes.programs import version
 from tests.stock.scenarios import SCENARIOS
+from tests.upstream.page import section
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 DATA, PAGE = REFERENCE / "compatibility.json", REFERENCE / "compatibility.md"
 SITUATIONS = ("idle", "churn", "two controller managers")
 HEAD = """\
-# Compatibility of the operator
+# Compatibility
+
+## The operator on releases of Kubernetes
 
 What came of `weir operator` on unmodified releases of Kubernetes: the scenarios of
 [the specification](../spec/stock.md), each beside the same with native `Gt` where the release has it, with the
@@ -42,7 +45,7 @@ def row(found: dict[str, Any]) -> str:
 
 
 def page(data: dict[str, Any]) -> str:
-    return HEAD + "\n".join(row(data[name]) for name in sorted(data)) + "\n"
+    return HEAD + "\n".join(row(data[name]) for name in sorted(data)) + "\n" + section()
 
 
 def measure(flips: int) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Kubernetes' own end-to-end tests, run against `weir up`: see `python -m tests.upstream --help`."""
