@@ -1,8 +1,8 @@
 // Command protobuf prints the fields of Kubernetes' API messages by their protobuf numbers: JSON name, type and flags.
 //
 // Types: s text, i integer, b boolean, y bytes, d floating point, m:Name a message, L a list of texts with a message of
-// its own, and the types with a JSON form of their own (Q T U I R D). Flags: * a pointer, so an explicit zero is
-// kept, [ a list, { a map, < a struct that lies flat in its parent.
+// its own, and the types with a JSON form of their own (Q T U I R D, and A B S of schemas in definitions). Flags: * a
+// pointer, so an explicit zero is kept, [ a list, { a map, < a struct that lies flat in its parent.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 var codes = map[string]string{
 	"Time": "T", "MicroTime": "U", "Duration": "D", "FieldsV1": "R", "Quantity": "Q", "IntOrString": "I",
-	"RawExtension": "R",
+	"RawExtension": "R", "JSON": "R", "SchemaOrArray": "A", "SchemaOrBool": "B", "SchemaOrStrings": "S",
 }
 
 type table map[string]map[int][]string

@@ -31,8 +31,6 @@ UNKNOWN_BODY = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 )
-#: The group whose schemas are messages of their own in protobuf, which nobody here reads.
-EXTENSIONS = "apiextensions.k8s.io"
 UNKNOWN_CUSTOM_BODY = UNKNOWN_BODY.removesuffix(", application/vnd.kubernetes.protobuf")
 _encode = msgspec.json.Encoder().encode
 
@@ -40,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 def decode(request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
     """Return the body as a checked document with the warnings it earned."""
     media = media_type(request)
-    if media == protobuf.MEDIA_TYPE and (isinstance(kind, CustomResourceKind) or kind.group == EXTENSIONS):
+    if media == protobuf.MEDIA_TYPE and isinstance(kind, CustomResourceKind):
         raise errors.UnsupportedMediaType(UNKNOWN_CUSTOM_BODY)
     if media == protobuf.MEDIA_TYPE:
         body = _encode(protobuf.to_document(request.body))

@@ -204,7 +204,24 @@ def _value(code: str, value: int | bytes, depth: int) -> Any:
             return [_raw(item).decode() for number, item in _fields(_raw(value)) if number == 1]
         case "D":
             return f"{_signed(parts.get(1, 0)) / 1e9:g}s"
+        case "A" | "B" | "S":
+            return _schema_or(code, _raw(value), parts, depth)
     raise _Cut(f"no reader for field type {code}")
+
+
+def _schema_or(code: str, data: bytes, parts: dict[int, int | bytes], depth: int) -> Any:
+    """Return what stands where a definition takes a schema or something else: schemas, a boolean, names."""
+    schema = parts.get(2 if code == "B" else 1)
+    several = [item for number, item in _fields(data) if number == 2] if code != "B" else []
+    if several:
+        return [_schema(item, depth) if code == "A" else _raw(item).decode() for item in several]
+    if isinstance(schema, bytes):
+        return _schema(schema, depth)
+    return bool(_signed(parts.get(1, 0))) if code == "B" else None
+
+
+def _schema(data: int | bytes, depth: int) -> Document:
+    return _message("apiextensions.v1.JSONSchemaProps", _raw(data), depth + 1)
 
 
 def _time(parts: dict[int, int | bytes], *, micro: bool) -> str | None:

@@ -121,3 +121,29 @@ def test_bytes_that_are_no_message_are_a_bad_request(text):
 def test_no_bytes_make_the_reader_fail_otherwise(noise):
     with suppress(BadRequest):
         assert to_document(body("v1", "Pod", noise))["kind"] == "Pod"
+
+
+TEXT = field(5, "string")
+
+
+@pytest.mark.parametrize(
+    "sent, read",
+    [
+        (field(24, field(1, TEXT)), {"items": {"type": "string"}}),
+        (field(24, field(2, TEXT) + field(2, b"")), {"items": [{"type": "string"}, {}]}),
+        (field(30, field(1, 0)), {"additionalProperties": False}),
+        (field(30, field(1, 1)), {"additionalProperties": True}),
+        (field(30, field(1, 1) + field(2, TEXT)), {"additionalProperties": {"type": "string"}}),
+        (field(32, field(1, "a") + field(2, field(2, "b"))), {"dependencies": {"a": ["b"]}}),
+        (field(32, field(1, "a") + field(2, field(1, TEXT))), {"dependencies": {"a": {"type": "string"}}}),
+        (field(8, field(1, '{"a":[1]}')), {"default": {"a": [1]}}),
+        (field(20, field(1, '"a"')) + field(20, field(1, "null")), {"enum": ["a", None]}),
+        (field(29, field(1, "a") + field(2, TEXT)), {"properties": {"a": {"type": "string"}}}),
+    ],
+)
+def test_the_schema_of_a_definition_is_read(sent, read):
+    version = field(1, "v1") + field(4, field(1, sent))
+    document = to_document(
+        body("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
+    )
+    assert document["spec"]["versions"] == [{"name": "v1", "schema": {"openAPIV3Schema": read}}]
