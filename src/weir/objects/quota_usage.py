@@ -101,19 +101,39 @@ def in_scope(quota: Mapping[str, Any], kind: Kind, document: Mapping[str, Any]) 
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if not scopes:
         return True
+    if kind is PERSISTENT_VOLUME_CLAIM:
+        return all(_claim_scope_matches(scope, document) for scope in scopes)
     return kind is POD and all(_scope_matches(scope, document.get("spec") or {}) for scope in scopes)
 
 
+def _claim_scope_matches(scope: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Return whether one of the attributes classes that a claim has, had or is to have is meant."""
+    if scope.get("scopeName") != "VolumeAttributesClass":
+        return False
+    status = claim.get("status") or {}
+    names = {
+        (claim.get("spec") or {}).get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    return any(_name_matches(scope, name) for name in sorted(filter(None, names)) or [""])
+
+
+def _name_matches(scope: Mapping[str, Any], own: str) -> bool:
+    """Return whether the name of a class is one that a scope takes; empty: there is none."""
+    values = scope.get("values") or ()
+    return {
+        "In": own in values,
+        "NotIn": own not in values,
+        "Exists": bool(own),
+        "DoesNotExist": not own,
+    }.get(str(scope.get("operator")), False)
+
+
 def _scope_matches(scope: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    name, operator = scope.get("scopeName"), scope.get("operator")
+    name = scope.get("scopeName")
     if name == "PriorityClass":
-        own, values = spec.get("priorityClassName") or "", scope.get("values") or ()
-        return {
-            "In": own in values,
-            "NotIn": own not in values,
-            "Exists": bool(own),
-            "DoesNotExist": not own,
-        }.get(str(operator), False)
+        return _name_matches(scope, spec.get("priorityClassName") or "")
     deadline = spec.get("activeDeadlineSeconds") is not None
     return {
         "BestEffort": is_best_effort(spec),

@@ -233,6 +233,24 @@ async def test_initial_events_end_with_a_bookmark(cluster):
     assert annotations == {"k8s.io/initial-events-end": "true"}
 
 
+async def test_the_bookmark_of_a_table_is_the_row_of_nothing(cluster):
+    query = (
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        "&allowWatchBookmarks=true&timeoutSeconds=1"
+    )
+    empty = (await call(cluster, "GET", PODS, headers=TABLE, query=query))["events"][0]["object"]
+    await create(cluster, pod("a"))
+    added, bookmark = (
+        each["object"] for each in (await call(cluster, "GET", PODS, headers=TABLE, query=query))["events"]
+    )
+    for shown in (empty, bookmark):
+        (row,) = shown["rows"]
+        assert row["cells"][0] == ""
+        assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert ["columnDefinitions" in each for each in (empty, added)] == [True, True]
+    assert not bookmark["columnDefinitions"]
+
+
 async def test_a_table_has_the_columns_kubectl_prints(cluster):
     await create(cluster, pod("a"))
     found = await call(cluster, "GET", PODS, headers=TABLE)

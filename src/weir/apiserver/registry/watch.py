@@ -84,17 +84,24 @@ class View:
             )
         return _encode(tables.partial(document, self.kind))
 
-    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+    def bookmark(self, revision: int, *, initial_end: bool = False, with_columns: bool = True) -> bytes:
         """Return the object of a BOOKMARK event."""
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        if self.shape == "Table":
-            return _encode(tables.table(self.kind, [], metadata, include=self.include, now=0.0))
-        if self.shape:
+        if self.shape and self.shape != "Table":
             return _encode(tables.partial({"metadata": metadata}))
         head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-        return _encode({**head, **documents.zero_fields(self.kind)})
+        empty = {**head, **documents.zero_fields(self.kind)}
+        if not self.shape:
+            return _encode(empty)
+        # In a table it is the row of an object that has nothing: what the bookmark says is in its metadata.
+        version = {"resourceVersion": str(revision)}
+        return _encode(
+            tables.table(
+                self.kind, [empty], version, include=self.include, now=0.0, with_columns=with_columns
+            )
+        )
 
 
 def frame(type: str, shown: bytes) -> bytes:
@@ -201,6 +208,12 @@ class _Watcher:
                 parts.append(chunk(frame("ADDED", shown)))
         if parts:
             self.send(b"".join(parts))
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> None:
+        """Say up to which revision everything was sent; the first line of a table brings its columns, this one, too."""
+        shown = self.view.bookmark(revision, initial_end=initial_end, with_columns=not self._columns_sent)
+        self._columns_sent = True
+        self.send(chunk(frame("BOOKMARK", shown)))
 
     def finish(self) -> None:
         """End the watch."""
@@ -309,7 +322,7 @@ class Watches:
                         await asyncio.sleep(0)
                 after = page.revision
                 if options.send_initial_events and options.bookmarks:
-                    watcher.send(chunk(frame("BOOKMARK", view.bookmark(after, initial_end=True))))
+                    watcher.bookmark(after, initial_end=True)
             elif after == 0:
                 after = self._store.revision
             deliver, webhooks = watcher.deliver, self._lists.conversion
@@ -324,7 +337,7 @@ class Watches:
                 status = errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})").status()
                 watcher.send(chunk(frame("ERROR", _encode(status))))
                 return
-            await self._wait(watcher, view, options, converted)
+            await self._wait(watcher, options, converted)
         except errors.ApiError as error:  # a webhook could not convert what is there
             watcher.fail(error)
         finally:
@@ -338,7 +351,7 @@ class Watches:
             sink.close()
 
     async def _wait(
-        self, watcher: _Watcher, view: View, options: ListOptions, converted: ConvertedChanges | None
+        self, watcher: _Watcher, options: ListOptions, converted: ConvertedChanges | None
     ) -> None:
         """Return when the time is up or the watch is over; send bookmarks meanwhile, none past what is not sent."""
         timeout = options.timeout_seconds
@@ -364,4 +377,4 @@ class Watches:
                 pause_task.cancel()
                 return
             if options.bookmarks and pause < left and (converted is None or converted.idle):
-                watcher.send(chunk(frame("BOOKMARK", view.bookmark(self._store.revision))))
+                watcher.bookmark(self._store.revision)
