@@ -55,7 +55,7 @@ ACTS = {
     "ValidatingAdmissionPolicy": "bound policies judge every write (CEL)",
     "ValidatingAdmissionPolicyBinding": "puts a policy to use, with parameters",
     "ValidatingWebhookConfiguration": "webhooks are called",
-    "APIService": STORED_ONLY,
+    "APIService": "kept for every served group; no request is forwarded to a service",
     "CertificateSigningRequest": STORED_ONLY,
     "ClusterTrustBundle": STORED_ONLY,
     "PodCertificateRequest": "admission asks who may sign; no signer is here",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -488,9 +489,58 @@ def migrations() -> Iterator[Asked]:
     yield from q.asked
 
 
-CERTIFICATES = [*signing_requests(), *trust_bundles(), *pod_requests(), *migrations()]
+def api_service(group: str, version: str = "v1", name: str = "", **spec: Any) -> Document:
+    whole = {"groupPriorityMinimum": 100, "versionPriority": 15, **spec}
+    whole = {"group": group, "version": version, **whole}
+    name = name or f"{version}.{group}"
+    return document("APIService", name, "apiregistration.k8s.io/v1", spec=whole)
+
+
+def api_services() -> Iterator[Asked]:
+    q = Questions("api services")
+    missing = {"namespace": "default", "name": "missing"}
+    q.ask("all", "GET", SERVICES, accept=TABLE)
+    for title, body in {
+        "local": api_service("local.example.com"),
+        "other name": api_service("a.example.com", name="odd"),
+        "no group": api_service("", "v2"),
+        "bad group": api_service("A_b"),
+        "bad version": api_service("a.example.com", "V1"),
+        "no priorities": api_service("a.example.com", groupPriorityMinimum=0, versionPriority=0),
+        "high priorities": api_service("a.example.com", groupPriorityMinimum=20001, versionPriority=1001),
+        "local with bundle": api_service("a.example.com", caBundle=b64(CA), insecureSkipTLSVerify=True),
+        "service without name": api_service(
+            "a.example.com", service={}, insecureSkipTLSVerify=True, caBundle=b64(CA)
+        ),
+        "service with odd port": api_service("a.example.com", service={**missing, "port": 0}),
+        "nothing": document("APIService", "bad", "apiregistration.k8s.io/v1"),
+    }.items():
+        q.ask(title, "POST", SERVICES, body)
+    at = f"{SERVICES}/v1.local.example.com"
+    q.ask("get", "GET", at)
+    q.ask(
+        "other priority", "PATCH", at, {"spec": {"versionPriority": 20}, "status": {"conditions": []}}, MERGE
+    )
+    q.ask("other group", "PATCH", at, {"spec": {"group": "b.example.com"}}, MERGE)
+    q.ask("odd status", "PATCH", f"{at}/status", conditions(condition("Odd", "Perhaps")), MERGE)
+    q.ask(
+        "status with labels",
+        "PATCH",
+        f"{at}/status",
+        {"metadata": {"labels": {"a": "b"}}, **conditions(condition("Odd"))},
+        STRATEGIC,
+    )
+    q.ask("table", "GET", at, accept=TABLE)
+    q.ask("one of its own", "GET", f"{SERVICES}/v1.apps")
+    q.ask("core", "GET", f"{SERVICES}/v1.")
+    q.ask("delete", "DELETE", at)
+    yield from q.asked
+
+
+CERTIFICATES = [*signing_requests(), *trust_bundles(), *pod_requests(), *migrations(), *api_services()]
 
 #: case → why it differs (docs/decisions/0090)
 DIFFERENT: dict[str, str] = {
     "more migrations 16: status: failed goes": "an empty list is shown as none",
+    "more api services 0: all": "older versions of resource.k8s.io are served, too",
 }

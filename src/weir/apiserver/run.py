@@ -35,6 +35,7 @@ from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOK
 from weir.apiserver.admission.mutating_policies import MutatingPolicies
 from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.admission.validating_policies import ValidatingPolicies
+from weir.apiserver.aggregation.keeper import ApiServiceKeeper
 from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.audit.log import AuditLog, Keep
 from weir.apiserver.auth import kubeconfig, pki
@@ -73,7 +74,7 @@ from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.certificates import KeyPair
 from weir.clock import Clock, RealClock
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.kinds import Kind
+from weir.objects.kinds import Kind, groups
 from weir.objects.kinds import find as find_resource
 from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
@@ -119,6 +120,7 @@ class Options:
     encryption_reload: bool = False  #: read it again whenever it changes
     max_reading: int = 400
     max_writing: int = 200
+    aggregation: bool = True  #: the server's groups are registered as APIServices
     priority_and_fairness: bool = True  #: flow schemas and priority levels divide the server's time
     sync_delay_seconds: float = 0.0
     etcd_ca: Path | None = None
@@ -150,6 +152,7 @@ class Running:
     blocking: Blocking | None = None
     keeper: FlowControlKeeper | None = None
     definitions: DefinitionKeeper | None = None
+    api_services: ApiServiceKeeper | None = None
     serving: ssl.SSLContext | None = None
     _admin: tuple[KeyPair, bytes] | None = None
 
@@ -214,8 +217,9 @@ class Running:
             while self.connections.open and loop.time() < until:
                 await asyncio.sleep(0.01)
                 self.connections.close_idle()
-        if self.definitions is not None:
-            self.definitions.stop()
+        for keeper in (self.definitions, self.api_services):
+            if keeper is not None:
+                keeper.stop()
         for chore in self.chores:
             chore.cancel()
         await asyncio.gather(*self.chores, return_exceptions=True)
@@ -405,6 +409,11 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     start = [bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)]
     if keeper is not None:
         start.append(keeper.ensure())
+    api_services = None
+    if options.aggregation:
+        shown = {name: found for name, found in groups().items() if name not in server.off}
+        api_services = ApiServiceKeeper(server.verbs, server.served, shown)
+        start.append(api_services.start())
     await asyncio.gather(*start)
 
     async def furnish_namespace(kind: Kind, name: str) -> None:
@@ -421,6 +430,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         blocking=blocking,
         keeper=keeper,
         definitions=definitions,
+        api_services=api_services,
     )
 
 

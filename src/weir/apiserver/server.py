@@ -109,6 +109,7 @@ class ApiServer:
         )
         self.after_create = self._handlers.after_create
         self.served, self.definitions = self._handlers.served, self._handlers.definitions
+        self.off = self._handlers.off
         self.ready = True
         self._log, self._clock = RequestLog(), parts.clock
         if metrics is not None:

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from weir.objects.group_priorities import group_order
+
 __all__ = ["KINDS", "Kind", "Subresource", "by_kind", "find", "group_versions", "groups", "hub_of"]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -506,6 +508,7 @@ KINDS: tuple[Kind, ...] = (
         "clustertrustbundles",
         namespaced=False,
         unconditional_update=False,
+        storage_version="v1beta1",  # as discovery says; it is stored as it is served
     ),
     _row(
         _CERTIFICATES,
@@ -514,6 +517,7 @@ KINDS: tuple[Kind, ...] = (
         "podcertificaterequests",
         subresources=(STATUS,),
         unconditional_update=False,
+        storage_version="v1beta1",  # as discovery says; it is stored as it is served
     ),
     _row(
         "storagemigration.k8s.io",
@@ -523,6 +527,7 @@ KINDS: tuple[Kind, ...] = (
         namespaced=False,
         subresources=(STATUS,),
         unconditional_update=False,
+        storage_version="v1beta1",  # as discovery says; it is stored as it is served
     ),
     _row(_NETWORKING, "v1", "IPAddress", "ipaddresses", "ip", namespaced=False),
     _row(_NETWORKING, "v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
@@ -578,13 +583,13 @@ def hub_of(kind: Kind) -> Kind:
 
 
 def groups(kinds: Iterable[Kind] = KINDS) -> dict[str, list[str]]:
-    """Return the served groups with their versions, both in the order of the table."""
+    """Return the served groups in the order of discovery, with their versions in the order of the table."""
     found: dict[str, list[str]] = {}
     for kind in kinds:
         versions = found.setdefault(kind.group, []) if kind.plural else []
         if kind.version not in versions:
             versions.append(kind.version)
-    return found
+    return {name: found[name] for name in sorted(found, key=group_order)}
 
 
 def group_versions(group: str, version: str) -> list[Kind]:

@@ -152,6 +152,7 @@ class Cluster:
             usage=self._usage,
             random_bytes=chance.randbytes,
             admin_token=secrets.token_urlsafe(32),  # the same after a restart: programs outside have it
+            aggregation=False,  # nobody asks, and every object made here would change the names that chance draws
             priority_and_fairness=False,  # nobody has to wait where time stands still until all have been served
         )
         keep = options.compaction_seconds
