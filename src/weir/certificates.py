@@ -9,16 +9,39 @@ weir.operator.certificates).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+_KEY_USAGE_BITS: Final = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
+_SUBJECT_ORDER: Final = (
+    NameOID.COUNTRY_NAME,
+    NameOID.ORGANIZATION_NAME,
+    NameOID.ORGANIZATIONAL_UNIT_NAME,
+    NameOID.LOCALITY_NAME,
+    NameOID.STATE_OR_PROVINCE_NAME,
+    NameOID.STREET_ADDRESS,
+    NameOID.POSTAL_CODE,
+    NameOID.COMMON_NAME,
+    NameOID.SERIAL_NUMBER,
+)
 _BACKDATED: Final = timedelta(minutes=5)  # whoever's clock is a little behind must not refuse it
 
 
@@ -82,6 +105,67 @@ def issue(
         builder = builder.add_extension(x509.SubjectAlternativeName(held), critical=False)
     certificate = builder.sign(signer, hashes.SHA256())
     return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+class Usages(NamedTuple):
+    """What a certificate may be used for: the bits of KeyUsage that are set, and the extended usages in order."""
+
+    bits: frozenset[str]
+    extended: tuple[x509.ObjectIdentifier, ...]
+
+
+def sign_request(
+    authority: KeyPair,
+    request: x509.CertificateSigningRequest,
+    begin: datetime,
+    end: datetime,
+    *,
+    usages: Usages,
+    names: Sequence[x509.GeneralName] = (),
+) -> bytes:
+    """Return the certificate for a request, as PEM: its subject, key and *names*, and nothing else that it asks for.
+
+    It ends with the authority at the latest. Raises ValueError when the authority has expired.
+    """
+    signer, issuer = _load_key(authority.key), load_certificate(authority.certificate)
+    last = issuer.not_valid_after_utc
+    if begin >= last:
+        raise ValueError(f"the signer has expired: NotAfter={last:%Y-%m-%d %H:%M:%S} +0000 UTC")
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_regrouped(request.subject))
+        .issuer_name(issuer.subject)
+        .public_key(request.public_key())
+        .serial_number(int.from_bytes(os.urandom(16), "big") or 1)
+        .not_valid_before(begin)
+        .not_valid_after(min(end, last))
+    )
+    if usages.bits:
+        asked = {name: name in usages.bits for name in _KEY_USAGE_BITS}
+        if not asked["key_agreement"]:  # the two say how keys are agreed on, and cannot be written without it
+            asked["encipher_only"] = asked["decipher_only"] = False
+        builder = builder.add_extension(x509.KeyUsage(**asked), critical=True)
+    if usages.extended:
+        builder = builder.add_extension(x509.ExtendedKeyUsage(list(usages.extended)), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    key_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = builder.add_extension(key_identifier, critical=False)
+    if names:
+        alternative = x509.SubjectAlternativeName(names)
+        builder = builder.add_extension(alternative, critical=not list(request.subject))
+    return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _regrouped(subject: x509.Name) -> x509.Name:
+    """Return a subject as Go's library writes it: the attributes it knows in its order, all of one type together."""
+    parts = []
+    for oid in _SUBJECT_ORDER:
+        found = subject.get_attributes_for_oid(oid)
+        if oid in (NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER):
+            found = found[-1:]
+        if found:
+            parts.append(x509.RelativeDistinguishedName(dict.fromkeys(found)))
+    return x509.Name(parts)
 
 
 def is_good(

@@ -40,6 +40,7 @@ class Playground:
             "StatefulSet": "apps/v1", "ControllerRevision": "apps/v1", "EndpointSlice": "discovery.k8s.io/v1",
             "PodDisruptionBudget": "policy/v1", "CronJob": "batch/v1", "StorageClass": "storage.k8s.io/v1",
             "HorizontalPodAutoscaler": "autoscaling/v2",
+            "CertificateSigningRequest": "certificates.k8s.io/v1", "ClusterTrustBundle": "certificates.k8s.io/v1",
         }.get(kind, "v1")  # fmt: skip
         return self._dynamic.resources.get(api_version=version, kind=kind)
 

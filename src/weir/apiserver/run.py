@@ -311,7 +311,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         reader,
         options.admission,
         more=[
-            NodeRestriction(reader),
+            NodeRestriction(reader, authorizer.decide),
             CertificateApproval(authorizer.decide),
             CertificateSigning(authorizer.decide),
             ClusterTrustBundleAttest(authorizer.decide),

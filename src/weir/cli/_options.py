@@ -323,7 +323,7 @@ encryption_option: Final[Option] = click.option(
 )
 
 
-def _seconds(context: click.Context, option: click.Parameter, text: str) -> float:
+def positive_seconds(context: click.Context, option: click.Parameter, text: str) -> float:
     """Return the seconds of a duration like Go's that is not negative."""
     try:
         seconds = parse_duration(text) / NANOSECONDS
@@ -350,7 +350,7 @@ retention_options: Final[Option] = together(
         default="1h0m0s",
         show_default=True,
         metavar="DURATION",
-        callback=_seconds,
+        callback=positive_seconds,
         help="How long events are kept.",
     ),
 )

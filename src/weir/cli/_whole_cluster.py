@@ -136,7 +136,8 @@ class _Apart:
         doors = {}
         if cluster.metrics_port is not None:
             doors = {name: socket.create_server(("127.0.0.1", 0)) for name in READERS}
-        plan = Plan(cluster.gates, cluster.controllers, cluster.seed, doors)
+        keys = None if cluster.options.insecure else cluster.options.data_dir / "pki"
+        plan = Plan(cluster.gates, cluster.controllers, cluster.seed, doors, keys)
         processes = Processes.fork(plan, run_loop, let_go=lock.release)
         ports = {name: door.getsockname()[1] for name, door in doors.items()}
         for door in doors.values():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +17,7 @@ from weir.cli._options import (
     live_options,
     logging_options,
     metrics_options,
+    positive_seconds,
     rate_options,
 )
 from weir.cli.render import say
@@ -57,6 +61,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )
+@click.option(
+    "--cluster-signing-cert-file",
+    "signing_certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The authority's certificate that CertificateSigningRequests are signed with; none are signed without.",
+)
+@click.option(
+    "--cluster-signing-key-file",
+    "signing_key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The key of that certificate.",
+)
+@click.option(
+    "--cluster-signing-duration",
+    "signing_seconds",
+    default="8760h",
+    show_default=True,
+    callback=positive_seconds,
+    help="How long signed certificates are good at most.",
+)
 @rate_options("each controller", qps=20.0, burst=30)
 @metrics_options
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
@@ -69,6 +93,9 @@ def controller_manager(
     leader_elect_resource_name: str,
     device_evictions: int,
     resource_claims: int,
+    signing_certificate: Path | None,
+    signing_key: Path | None,
+    signing_seconds: float,
     qps: float,
     burst: int,
     door: tuple[str, int] | None,
@@ -82,6 +109,7 @@ def controller_manager(
     """
     from weir.clock import RealClock
     from weir.controllers.catalog import CATALOG, UnknownController, choose
+    from weir.controllers.certificates.signer import CertificateSigner, authority_of
     from weir.controllers.devices.resource_claim import ResourceClaims
     from weir.controllers.devices.taint_eviction import DeviceTaintEviction
     from weir.controllers.runtime.runner import Controllers
@@ -92,8 +120,17 @@ def controller_manager(
         for name in CATALOG:
             say(name)
         return
+    if (signing_certificate is None) is not (signing_key is None):
+        raise click.UsageError("--cluster-signing-cert-file and --cluster-signing-key-file go together")
+    instead = {}
+    if signing_certificate is not None and signing_key is not None:
+        instead["certificatesigningrequest-signing"] = partial(
+            CertificateSigner,
+            authority=authority_of(signing_certificate, signing_key),
+            longest=timedelta(seconds=signing_seconds),
+        )
     try:
-        chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates)
+        chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates, instead)
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
     for controller in chosen:

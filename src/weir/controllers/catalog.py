@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from weir.controllers.autoscaling.horizontal_pod_autoscaler import HorizontalPodAutoscalers
+from weir.controllers.certificates.approver import CertificateApprover
+from weir.controllers.certificates.cleaner import CertificateCleaner, PodCertificateCleaner
+from weir.controllers.certificates.signer import CertificateSigner
+from weir.controllers.certificates.trust_bundle_publisher import TrustBundlePublisher
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.cluster.namespace import Namespaces
 from weir.controllers.cluster.node_ttl import NodeTtl
@@ -65,6 +69,11 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "serviceaccount": ServiceAccounts,
     "root-ca-certificate-publisher": RootCertificates,
     "validatingadmissionpolicy-status": PolicyStatus,
+    "certificatesigningrequest-approving": CertificateApprover,
+    "certificatesigningrequest-signing": CertificateSigner,
+    "certificatesigningrequest-cleaner": CertificateCleaner,
+    "podcertificaterequest-cleaner": PodCertificateCleaner,
+    "kube-apiserver-serving-clustertrustbundle-publisher": TrustBundlePublisher,
 }
 
 

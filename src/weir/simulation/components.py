@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from weir.client.api import Client
 from weir.clock import Clock
 from weir.controllers.catalog import choose
+from weir.controllers.certificates.signer import CertificateSigner, authority_of
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import Gates
@@ -47,9 +50,17 @@ def make_controllers(
     seed: int,
     names: Iterable[str] = ("*",),
     instead: Mapping[str, Callable[[Gates], Controller]] | None = None,
+    authority: Path | None = None,
 ) -> Controllers:
-    """Return the controllers of *names*, some of them made *instead* by others than usual."""
-    chosen = choose(list(names), gates, instead)
+    """Return the controllers of *names*, some of them made *instead* by others than usual.
+
+    Certificates are signed with the authority whose files lie in the folder *authority*.
+    """
+    others = dict(instead or {})
+    if authority is not None:
+        read = authority_of(authority / "ca.crt", authority / "ca.key")
+        others["certificatesigningrequest-signing"] = partial(CertificateSigner, authority=read)
+    chosen = choose(list(names), gates, others)
     made = Controllers(client, clock, chosen, seed=seed + 100)
     publish_features(made.metrics.registry, gates)
     return made

@@ -64,8 +64,15 @@ class ControlPlane:
             for key, pod_class in pods:
                 self.scheduler.state.table.add_pod(key, pod_class, node)
         lifecycle = {"node-lifecycle": partial(NodeLifecycle, postponed=ledger)}
+        keys = running.credentials
         self.controllers = make_controllers(
-            client("controllers"), gates.controllers, clock, seed, controllers, lifecycle
+            client("controllers"),
+            gates.controllers,
+            clock,
+            seed,
+            controllers,
+            lifecycle,
+            None if keys is None else keys.directory,
         )
         self.kubelets = make_kubelets(client("kubelet"), gates.kubelet, clock, seed, ledger, hosts)
         self._tasks: list[asyncio.Task[None]] = []

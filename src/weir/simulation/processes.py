@@ -48,6 +48,7 @@ class Plan:
     seed: int = 0
     #: where each serves its pages, open already: who is started again takes it over
     doors: Mapping[str, socket.socket] = field(default_factory=dict)
+    authority: Path | None = None  #: the folder of the authority that signs certificates
 
 
 class EndedEarly(WeirError):
@@ -297,7 +298,9 @@ def _make(
         add_process_metrics(scheduler.metrics.registry)
         return scheduler.run, scheduler.pages()
     if name == "controllers":
-        controllers = make_controllers(client, gates, clock, plan.seed, plan.controllers)
+        controllers = make_controllers(
+            client, gates, clock, plan.seed, plan.controllers, authority=plan.authority
+        )
         add_process_metrics(controllers.metrics.registry)
         return controllers.run, controllers.pages()
     kubelets = make_kubelets(client, gates, clock, plan.seed)

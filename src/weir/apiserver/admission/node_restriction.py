@@ -10,10 +10,13 @@ Not here: what a kubelet may read (weir.apiserver.auth.node_authorizer).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, DELETE, NODE, POD, UPDATE, Attributes, Reader
+from weir.apiserver.admission.node_certificates import pod_request_problem, request_problem
+from weir.apiserver.auth.asking import Decide, nobody_may
 from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound
 from weir.objects.kinds import Kind
@@ -21,7 +24,17 @@ from weir.values.quoting import quote
 
 MIRROR = "kubernetes.io/config.mirror"
 HANDLED = frozenset(
-    {"pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases", "csinodes", "resourceslices"}
+    {
+        "pods",
+        "nodes",
+        "persistentvolumeclaims",
+        "serviceaccounts",
+        "leases",
+        "csinodes",
+        "resourceslices",
+        "certificatesigningrequests",
+        "podcertificaterequests",
+    }
 )
 KUBELET_LABELS = frozenset(
     {
@@ -108,8 +121,9 @@ def api_reference(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
 class NodeRestriction:
     name = "NodeRestriction"
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: Reader, decide: Decide = nobody_may) -> None:
+        """*decide* answers whether a node may ask for pod certificates that no volume asks for."""
+        self._reader, self._decide = reader, decide
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return kind.plural in HANDLED
@@ -120,7 +134,7 @@ class NodeRestriction:
             return
         if not node:
             raise a.forbidden(f"could not determine node from user {quote(a.user.name)}")
-        check = {
+        checks: dict[str, Callable[[str, Attributes], str]] = {
             "pods": self._pod,
             "nodes": self._node,
             "persistentvolumeclaims": self._claim,
@@ -128,8 +142,10 @@ class NodeRestriction:
             "leases": self._lease,
             "csinodes": self._csi_node,
             "resourceslices": self._slice,
-        }[a.kind.plural]
-        problem = check(node, a)
+            "certificatesigningrequests": request_problem,
+            "podcertificaterequests": partial(pod_request_problem, reader=self._reader, decide=self._decide),
+        }
+        problem = checks[a.kind.plural](node, a)
         if problem:
             raise a.forbidden(problem)
 

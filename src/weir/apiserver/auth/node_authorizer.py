@@ -17,7 +17,7 @@ from typing import Any
 from weir.apiserver.admission.attributes import PERSISTENT_VOLUME_CLAIM, POD, Reader
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision, Rule
-from weir.objects.kinds import find
+from weir.objects.kinds import by_kind, find
 from weir.selectors import fields
 
 NODES_GROUP = "system:nodes"
@@ -25,6 +25,9 @@ NODE_USER = "system:node:"
 LEASE_NAMESPACE = "kube-node-lease"
 _ALLOWED = Decision(True)
 _OWN_VERBS = ("get", "create", "update", "patch", "delete")
+
+
+POD_CERTIFICATE_REQUEST = by_kind("certificates.k8s.io/v1", "PodCertificateRequest")
 
 
 def node_name(user: User) -> str | None:
@@ -58,6 +61,7 @@ class NodeAuthorizer:
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
+            ("certificates.k8s.io", "podcertificaterequests"): self._pod_certificate,
         }
 
     def authorize(self, user: User, action: Action) -> Decision:
@@ -104,6 +108,22 @@ class NodeAuthorizer:
         if action.subresource != "token":
             return Decision(False, "can only create token subresource of serviceaccount")
         return self._used(node, action)
+
+    def _pod_certificate(self, node: str, action: Action) -> Decision:
+        if action.subresource:
+            return Decision(False, "nodes may not access the status subresource of PodCertificateRequests")
+        if action.verb == "create":
+            return _ALLOWED  # admission looks at what is asked for
+        if action.verb == "get":
+            found = self._reader.get_now(POD_CERTIFICATE_REQUEST, action.namespace, action.name)
+            if found is not None and (found.get("spec") or {}).get("nodeName") == node:
+                return _ALLOWED
+            return Decision(False, f"no relationship found between node '{node}' and this object")
+        if action.verb in ("list", "watch"):
+            if _selected(action, "spec.nodeName") == node:
+                return _ALLOWED
+            return Decision(False, "can only list/watch podcertificaterequests with nodeName field selector")
+        return Decision(False, f"nodes may not {action.verb} podcertificaterequests")
 
     def _used(self, node: str, action: Action) -> Decision:
         if not action.name:
