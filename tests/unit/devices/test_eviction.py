@@ -153,6 +153,12 @@ class TestRate:
             rate.admit([reason(1, 1)], T0)
         assert rate.admit([reason(1, 100)], after(0.5)) == after(0.505), "half a token came at the old rate"
 
+    def test_a_clock_that_goes_back_takes_no_tokens(self) -> None:
+        rate = EvictionRate()
+        assert rate.admit([reason(1, 10)], T0) is None
+        assert [rate.admit([reason(1, 10)], after(-0.5)) for _ in range(9)] == [None] * 9
+        assert rate.admit([reason(1, 10)], after(-0.5)) is not None
+
     def test_a_full_bucket_is_forgotten(self) -> None:
         rate = EvictionRate()
         rate.admit([reason()], T0)

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from weir.cel.program import check_expression as check_text
 from weir.devices.expression import (
     Device,
     DeviceError,
     SelectorError,
     Selectors,
     check_expression,
+    environment,
     read_device,
 )
 
@@ -119,3 +121,61 @@ def test_a_device_without_anything_has_empty_maps() -> None:
 def test_a_driver_of_several_parts_keeps_its_slashes_as_domain() -> None:
     device = read_device("a.example/b.example", {"attributes": {"x": {"int": 1}}})
     assert PLAIN.selects("device.attributes['a.example/b.example'].x == 1", device)
+
+
+LETTERS = "split('').all(letter, true)"
+
+
+@pytest.mark.parametrize("features", [{}, {"list_attributes": True, "multiple_allocations": True}])
+@pytest.mark.parametrize(
+    ("expression", "most"),
+    [
+        (f"device.driver.{LETTERS}", 205),  # 63 characters
+        ("device.attributes.all(domain, true)", 99),  # 32 domains
+        (f"device.attributes.all(domain, domain.{LETTERS})", 6627),  # of 63 characters
+        ("device.attributes.all(domain, device.attributes[domain].all(id, true))", 3331),  # with 32 ids
+        (f"device.attributes['a'].all(id, id.{LETTERS})", 3460),  # of 32 characters
+        (f"device.attributes['a'].all(id, device.attributes['a'][id].{LETTERS})", 6852),  # with texts of 64
+        (f"device.attributes['a'].b.{LETTERS}", 210),
+        ("device.capacity.all(domain, true)", 99),
+        (f"device.capacity.all(domain, domain.{LETTERS})", 6627),
+        ("device.capacity.all(domain, device.capacity[domain].all(id, true))", 3331),
+        (f"device.capacity['a'].all(id, id.{LETTERS})", 3460),
+        ("device.capacity['a'].all(id, dyn(device.capacity['a'][id]) == 1)", 292),
+        ("dyn(device) == device", 3),  # itself has no size
+    ],
+)
+def test_everything_of_a_device_is_estimated_at_its_longest(
+    expression: str, most: int, features: dict[str, bool]
+) -> None:
+    assert check_text(expression, environment(**features)).estimate.max == most
+
+
+def test_whether_a_device_may_be_shared_has_a_size_where_it_is_known() -> None:
+    shared = "device.allowMultipleAllocations == device.allowMultipleAllocations"
+    assert check_text(shared, environment(multiple_allocations=True)).estimate == (5, 5)
+    assert "undefined field" in check_expression(shared).message
+
+
+def test_includes_is_known_where_attributes_may_be_lists_and_everything_else_either_way() -> None:
+    lists = "device.attributes['a'].b.includes(1)"
+    assert check_expression(lists, list_attributes=True) is None
+    assert "undeclared reference to 'includes'" in check_expression(lists).message
+    assert check_expression("[1, 2].isSorted()") is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("device.attributes['gpu.example.com'].driverVersion", "from 'Semver' to 'bool'"),
+        ("device.attributes['gpu.example.com'].?nope", "optional.none() dereference"),
+        (
+            "device.attributes['gpu.example.com'].?model",
+            "unsupported native conversion from string to 'bool'",
+        ),
+    ],
+)
+def test_what_is_no_bool_says_so_in_its_own_words(expression: str, why: str) -> None:
+    with pytest.raises(SelectorError) as error:
+        PLAIN.selects(expression, GPU)
+    assert str(error.value).endswith(why)

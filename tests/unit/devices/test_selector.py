@@ -182,6 +182,30 @@ def test_devices_that_were_asked_are_not_asked_again(text: str) -> None:
     assert (expressions.evaluated, expressions.worded) == (evaluated, 0)
 
 
+def test_of_devices_that_were_read_already_different_texts_need_no_asking() -> None:
+    expressions = Counting()
+    question = Question(rule("r", {"selectors": cel(MODEL)}, "a:None"), {}, expressions)
+    asked = devices(*({"model": {"string": model}} for model in ("h100", "a100", "b200", "a100", "l4")))
+    assert all(one.seen() for one in asked)  # by another rule
+    assert chosen(question, asked) == ([False, True, False, True, False], [])
+    assert expressions.evaluated == 1, "the first of them"
+
+
+def test_of_devices_that_were_read_already_only_a_plain_question_about_a_text_is_answered_so() -> None:
+    longer = f"device.attributes['{DRIVER}'].model.size() > 3"
+    question = Question(rule("r", {"selectors": cel(longer)}, "a:None"), {}, EXPRESSIONS)
+    asked = devices(*({"model": {"string": model}} for model in ("h100", "l4", "l4", "h100")))
+    assert all(one.seen() for one in asked)
+    assert chosen(question, asked) == ([True, False, False, True], [])
+
+
+def test_what_is_no_text_equals_none() -> None:
+    question = Question(rule("r", {"selectors": cel(MODEL)}, "a:None"), {}, EXPRESSIONS)
+    asked = devices({"model": {"string": "a100"}}, {"model": {"int": 100}}, {"model": {"int": 100}})
+    assert all(one.seen() for one in asked)
+    assert chosen(question, asked) == ([True, False, False], [])
+
+
 def test_where_hardly_two_are_alike_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.devices.selector._MOST_ANSWERS", 2)
     for different, again in ((2, 0), (3, 3)):

@@ -60,6 +60,12 @@ class TestMerging:
         found = tracker(slice_of("s", device()), taint_slice("t", {"gpu-0": ["a:None"]}, generation=2))
         assert texts(found) == [[]]
 
+    def test_a_taint_slice_that_goes_takes_its_taints_along(self) -> None:
+        found = tracker(slice_of("s", device()), taint_slice("t", {"gpu-0": ["a:None"]}))
+        assert texts(found) == [["a:None"]]
+        assert "s" in found.remove_slice("t").slices
+        assert texts(found) == [[]]
+
     def test_without_the_gate_there_are_no_taints(self) -> None:
         off = Gates({"DRADeviceTaints": False})
         found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"), gates=off)
