@@ -10,11 +10,13 @@ every test of the files that reach the module at all.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.abc
 import importlib.machinery
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final
@@ -61,16 +63,27 @@ class Reach:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        for cached in self._caches():
+            cached.cache_clear()  # what an earlier test has asked is not asked again
         for begun in self._begun.values():
             begun.clear()
+        start = time.process_time()
         try:
             return (yield)
         finally:
-            self._take(item.nodeid)
+            self._take(item.nodeid, time.process_time() - start)
 
-    def _take(self, name: str) -> None:
+    def _caches(self) -> Iterator[Any]:
+        for name in self._begun:
+            if (module := sys.modules.get(name)) is not None:
+                for held in vars(module).values():
+                    if isinstance(held, functools._lru_cache_wrapper) and held.__module__ == name:
+                        yield held
+
+    def _take(self, name: str, seconds: float = 0.0) -> None:
         """Keep what was begun since the test before."""
-        test = self.tests.setdefault(name, {"seconds": 0.0})
+        test = self.tests.setdefault(name, {})
+        test["seconds"] = seconds  # of CPU time: on a busy machine the clock says nothing
         test["lines"] = {
             module: sorted(line for first in begun for line in self._lines[module].get(first, [first]))
             for module, begun in self._begun.items()
@@ -78,8 +91,8 @@ class Reach:
         }
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        test = self.tests.setdefault(report.nodeid, {"seconds": 0.0})
-        test["seconds"] += report.duration
+        test = self.tests.setdefault(report.nodeid, {})
+        test["waited"] = test.get("waited", 0.0) + report.duration
         if report.outcome != "passed":
             test["outcome"] = report.outcome
 

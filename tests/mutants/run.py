@@ -61,7 +61,8 @@ class Suite:
 
     def __post_init__(self) -> None:
         for name, test in self.reach.items():
-            if name != IMPORT and "outcome" not in test and test["seconds"] <= _LONGEST:
+            long = test["seconds"] > _LONGEST or test.get("waited", 0.0) > 5 * _LONGEST
+            if name != IMPORT and "outcome" not in test and not long:
                 self.seconds[name] = test["seconds"]
 
     def is_reached(self, mutant: Mutant) -> bool:

@@ -68,6 +68,9 @@ class TestReasons:
         assert [str(one.taint.taint.key) for one in found.reasons] == ["a", "b", "z", "x", "y"]
         assert [str(one.taint.taint.key) for one in found.due_reasons(after(5))] == ["z", "x", "y"]
 
+    def test_a_reason_is_called_by_where_its_taint_comes_from(self) -> None:
+        assert str(reason(7)) == "DeviceTaintRule r7"
+
     def test_admin_access_does_not_protect(self) -> None:
         tracker = Tracker(ALL_FEATURES)
         tracker.put_slice(slice_of("s", device("gpu-0", "x:NoExecute")))

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from weir.cel.program import check_expression as check_text
+from weir.cel.source import CompileError
 from weir.devices.expression import (
+    CACHE_CAPACITY,
+    COST_LIMIT,
+    MAX_BYTES,
     Device,
     DeviceError,
     SelectorError,
@@ -112,6 +116,49 @@ def test_the_api_accepts_or_refuses(expression: str, refusal: Any) -> None:
 def test_a_version_that_is_none_is_reported_with_its_attribute() -> None:
     with pytest.raises(DeviceError, match="attribute v: parse semantic version: No Major"):
         read_device("d", {"attributes": {"v": {"version": "1"}}})
+
+
+def test_the_limits_are_those_of_the_api_and_the_cache_is_as_large_as_upstreams() -> None:
+    assert (MAX_BYTES, COST_LIMIT, CACHE_CAPACITY) == (10 * 1024, 1_000_000, 10)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ({"string": None, "int": 3}, 3),
+        ({"strings": ["a", "b"]}, ["a", "b"]),
+        ({"bool": False}, False),
+    ],
+)
+def test_an_attribute_has_the_one_value_that_is_written(written: dict[str, Any], value: Any) -> None:
+    assert read_device("d", {"attributes": {"x": written}}).attributes["d"]["x"] == value
+
+
+def test_versions_are_read_one_by_one() -> None:
+    device = read_device("d", {"attributes": {"v": {"versions": ["1.2.3", "2.0.0"]}}})
+    assert ALL.selects("device.attributes['d'].v.includes(semver('2.0.0'))", device)
+    with pytest.raises(DeviceError, match="attribute v: parse semantic version"):
+        read_device("d", {"attributes": {"v": {"versions": ["1.2.3", "2"]}}})
+
+
+@pytest.mark.parametrize("written", [{}, {"int": None}, {"other": 1}])
+def test_an_attribute_without_a_value_is_reported(written: dict[str, Any]) -> None:
+    with pytest.raises(DeviceError, match="attribute x: no value"):
+        read_device("d", {"attributes": {"x": written}})
+
+
+def test_an_amount_that_is_none_is_reported_with_its_name() -> None:
+    with pytest.raises(DeviceError, match="capacity memory: "):
+        read_device("d", {"capacity": {"memory": {"value": "much"}}})
+
+
+def test_without_features_there_are_neither_lists_nor_shared_devices() -> None:
+    assert Device("d").allowMultipleAllocations is False
+    for expression in ("device.allowMultipleAllocations", "device.attributes['a'].b.includes(1)"):
+        with pytest.raises(SelectorError, match="CEL compile error"):
+            Selectors().selects(expression, GPU)
+        with pytest.raises(CompileError):
+            check_text(expression, environment())
 
 
 def test_a_device_without_anything_has_empty_maps() -> None:

@@ -1,12 +1,19 @@
-"""Taints that come and go for ever: what is known of them stays as small as what nodes carry."""
+"""What keeps a pod off a node, what counts against a node, what wakes a pod; and taints that come and go for ever."""
 
 import random
 
 import pytest
 
+from tests.unit.scheduler.hints import hints_of
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, Taint, Toleration, read
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import Code
+from weir.scheduler.node_table import NodeTable
+from weir.scheduler.plugins import taint_toleration
+from weir.scheduler.plugins.taint_toleration import JudgedTaints, TaintToleration
+from weir.scheduler.pod_class import PodClasses
+from weir.scheduler.queueing_hints import node_events
 from weir.taints import judge as judges
 from weir.taints.judge import TaintJudge
 
@@ -95,3 +102,137 @@ def test_answers_about_tolerations_once_seen_do_not_add_up(monkeypatch):
     judge.number(Taint("load", "7", "NoSchedule"))
     flags = [judge.tolerated([Toleration("load", "Lt", str(n))]).tolist() for n in range(100)]
     assert flags == [[n > 7] for n in range(100)] and len(judge._known) <= 8
+
+
+# ── one class of pods and some nodes ──
+
+
+def tolerating(*tolerations):
+    return read(
+        Pod, {"metadata": {"name": "p", "namespace": "x"}, "spec": {"tolerations": list(tolerations)}}
+    )
+
+
+def bound(pod, *nodes, **options):
+    """Return the plugin for the class of *pod*, over *nodes*, and its table."""
+    table = NodeTable()
+    for each in nodes:
+        table.put_node(each)
+    plugin = TaintToleration(table, JudgedTaints(ALL_FEATURES), **options)
+    extensions = plugin.for_class(PodClasses().of(pod))
+    assert extensions.filter is extensions.score
+    return extensions.filter, table
+
+
+A = ("a", "1", "NoSchedule")
+B = ("b", "2", "NoExecute")
+SOFT = ("c", "3", "PreferNoSchedule")
+EXISTS_A = {"key": "a", "operator": "Exists"}
+
+
+def test_the_first_taint_that_is_not_tolerated_keeps_a_pod_off_and_is_named():
+    nodes = [
+        node("n0"),
+        node("n1", SOFT),
+        node("n2", A, B),
+        node("n3", B, A),
+        node("n4", A),
+        node("n5", SOFT, B),
+    ]
+    plugin, _ = bound(tolerating(EXISTS_A), *nodes)
+    codes = plugin.codes(slice(0, 6)).tolist()
+    said = [plugin.status(code).reasons[0] if code else "" for code in codes]
+    named = "node(s) had untolerated taint {b: 2}"
+    assert said == ["", "", named, named, "", named]
+    status = plugin.status(codes[2])
+    assert (status.code, status.plugin) == (Code.UNRESOLVABLE, "TaintToleration")
+    first, _ = bound(tolerating(), *nodes)
+    assert [first.status(code).reasons[0][-6:] for code in first.codes([2, 3])] == ["{a: 1}", "{b: 2}"]
+
+
+def test_upstreams_words_leave_key_and_value_out():
+    plugin, _ = bound(tolerating(), node("n0", A), upstream_reason=True)
+    (code,) = plugin.codes([0])
+    assert plugin.status(code).reasons == ("node(s) had untolerated taint(s)",)
+
+
+@pytest.mark.parametrize(
+    "toleration, told",
+    [
+        ({"key": "a", "operator": "Gt", "value": "5"}, False),
+        ({"key": "a", "operator": "Gt", "value": "05"}, True),
+        ({"expression": "taint.value == 1"}, True),
+        ({"key": "a", "operator": "Equal", "value": "x"}, False),
+    ],
+)
+def test_a_value_that_could_not_be_compared_is_told_of(toleration, told):
+    plugin, _ = bound(tolerating(toleration), node("n0", A))
+    (code,) = plugin.codes([0])
+    (words,) = plugin.status(code).reasons
+    assert words.startswith("node(s) had untolerated taint {a: 1}") and words.endswith(")") is told
+
+
+def test_a_list_that_appears_later_is_judged_when_it_is_asked_about():
+    plugin, table = bound(tolerating(EXISTS_A), node("n0", A))
+    assert plugin.codes([0]).tolist() == [0] and plugin.score([0]).tolist() == [0]
+    table.put_node(node("n1", B, SOFT))
+    assert plugin.codes([0, 1]).tolist()[0] == 0 and plugin.codes([1]).tolist() != [0]
+    assert plugin.score([0, 1]).tolist() == [0, 1]
+
+
+def test_the_score_counts_what_is_disliked_and_not_tolerated():
+    more = ("d", "4", "PreferNoSchedule")
+    nodes = [node("n0"), node("n1", SOFT, more), node("n2", more, A), node("n3", SOFT)]
+    for tolerations, counts, disliked in [
+        ((), [0, 2, 1, 1], ["c", "d"]),
+        (({"key": "c", "operator": "Exists"},), [0, 1, 1, 0], ["d"]),
+        (({"key": "c", "operator": "Exists", "effect": "PreferNoSchedule"},), [0, 1, 1, 0], ["d"]),
+        (({"key": "c", "operator": "Exists", "effect": "NoSchedule"},), [0, 2, 1, 1], ["c", "d"]),
+        (({"operator": "Exists"},), [0, 0, 0, 0], []),
+    ]:
+        plugin, _ = bound(tolerating(*tolerations), *nodes)
+        assert plugin.score(slice(0, 4)).tolist() == counts
+        assert [taint.key for taint in plugin.disliked(1)] == disliked
+
+
+def test_every_taint_that_keeps_a_pod_off_is_a_reason_with_what_was_tried():
+    tolerations = (
+        {"key": "a", "operator": "Lt", "value": "1"},
+        {"expression": "taint.key == 'a' && taint.value == 'x'"},
+    )
+    plugin, _ = bound(tolerating(*tolerations), node("n0", A, SOFT, B))
+    reasons = plugin.reasons(0, 1)
+    assert [reason.taint.key for reason in reasons] == ["a", "b"]
+    outcomes = [[attempt.outcome.name for attempt in reason.attempts] for reason in reasons]
+    assert outcomes == [["NOT_LESS", "EXPRESSION_FALSE"], ["OTHER_KEY", "EXPRESSION_FALSE"]]
+    assert reasons[0].attempts[1].deciding == "taint.value == 'x'"
+    assert plugin.reasons(0, 1) == reasons
+    tolerant, _ = bound(tolerating(EXISTS_A), node("n0", A, B))
+    assert [reason.taint.key for reason in tolerant.reasons(0, 1)] == ["b"]
+
+
+def test_reasons_about_many_taints_are_found_again_when_too_many_were_kept(monkeypatch):
+    monkeypatch.setattr(taint_toleration, "_MOST_JUDGED", 2)
+    nodes = [node(f"n{number}", ("a", number, "NoSchedule")) for number in range(4)]
+    plugin, _ = bound(tolerating(), *nodes)
+    for _ in range(2):
+        for number in range(4):
+            (reason,) = plugin.reasons(number, 1)
+            assert reason.taint.value == str(number) and len(plugin._judged) <= 2
+
+
+@pytest.mark.parametrize(
+    "old, new, woken",
+    [
+        (None, [A], True),
+        (None, [B], False),
+        ([B], [A], True),
+        ([B], [B, A], False),
+        ([A], [], False),  # it was tolerated before
+        ([B], [], True),
+        ([A], [B], False),
+    ],
+)
+def test_a_node_wakes_a_pod_that_now_tolerates_it_and_did_not_before(old, new, woken):
+    events = node_events(None if old is None else node("n", *old), node("n", *new))
+    assert any(hints_of().helps("TaintToleration", tolerating(EXISTS_A), event) for event in events) is woken
