@@ -72,6 +72,18 @@ def test_a_selector_has_at_most_32_expressions():
     assert fields(rule({"selectors": many})) == [f"{WHERE}.selectors"]
 
 
+def test_too_many_expressions_are_said_by_the_second_pass():
+    many = [{"cel": {"expression": "true"}}] * 33
+    assert fields(rule({"selectors": many}, value="-")) == ["spec.taint.value", f"{WHERE}.selectors"]
+
+
+def test_expressions_that_were_stored_are_not_compiled_again():
+    broken = rule({"selectors": [{"cel": {"expression": "device.nope"}}]})
+    assert fields(broken) == [f"{WHERE}.selectors[0].cel.expression"]
+    assert fields(stored(broken), stored(broken)) == []
+    assert fields(stored(broken), stored(rule())) == [f"{WHERE}.selectors[0].cel.expression"]
+
+
 @pytest.mark.parametrize("missing", [{}, {"spec": None}, {"spec": {"taint": None}}])
 def test_without_a_taint_its_key_and_effect_are_missing(missing):
     found = set(fields({"metadata": {"name": "rule"}, **missing}))
