@@ -52,6 +52,7 @@ def test_ten_go_at_once_and_the_others_as_fast_as_the_taint_allows():
     assert found.next(after(0.4)) == ([], after(0.5))
     assert names(found.next(after(1))) == ["p10", "p11"]
     assert found.next(after(2)) == ([pod("p12")], None) and len(found) == 0
+    assert not found._groups, "nothing is kept of taints that nobody waits for"
 
 
 def test_pods_that_share_no_taint_do_not_wait_for_each_other_and_the_soonest_is_asked_for():

@@ -12,6 +12,7 @@ from weir.controllers.nodes.taint_eviction import NodeKey, PodKey, TaintEviction
 from weir.controllers.runtime.actions import Evict, Record, WakeAt
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
+from weir.observe.logs import Log
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -323,3 +324,58 @@ def test_a_new_pod_of_the_same_name_has_a_time_of_its_own():
     assert [(each.eviction.uid, each.due) for each in story.actions if isinstance(each, Evict)] == [
         ("another", T0 + 50 * SECOND)
     ]
+
+
+def test_looked_at_too_early_a_timer_asks_to_be_woken_at_its_time():
+    story = Story([tolerate(seconds=30)]).taint(taint())
+    assert list(story.controller.reconcile(POD, story.listers, T0 + 29 * SECOND)) == [
+        WakeAt(POD, T0 + 30 * SECOND)
+    ]
+
+
+def test_a_timer_fires_once():
+    story = Story([tolerate(seconds=30)]).taint(taint()).after(30)
+    assert story.told == [MARKING] and story.controller.timers == {}
+    assert list(story.controller.reconcile(POD, story.listers, story.now)) == []
+
+
+def test_other_seconds_written_at_the_moment_a_timer_began_replace_it():
+    story = Story([tolerate(seconds=30)]).taint(taint()).pod(tolerate(seconds=60))
+    assert story.told == [CANCELLING] and story.controller.timers[POD].fire_at == T0 + 60 * SECOND
+
+
+def test_the_same_seconds_seen_twice_at_one_moment_are_one_timer():
+    story = Story([tolerate(seconds=30)]).taint(taint())
+    before = len(story.actions)
+    story.actions += story.controller.reconcile(NodeKey("n"), story.listers, T0)
+    assert len(story.actions) == before and story.told == []
+
+
+def test_after_the_taint_was_gone_zero_seconds_delete_again():
+    story = Story([tolerate(seconds=0)]).taint(taint("5")).taint().taint(taint("5"))
+    assert story.told == [MARKING, MARKING]
+
+
+def test_what_happens_to_a_pod_is_logged_at_the_second_level(monkeypatch):
+    lines = []
+    monkeypatch.setattr(Log, "v", lambda self, level, sentence, **fields: lines.append((level, sentence)))
+    Story([tolerate("Gt", "1", 30)]).taint(taint("5")).taint().taint(taint("5")).after(30)
+    Story().taint(taint())
+    assert lines == [
+        (2, "Pod tolerates taint for a limited time"),
+        (2, "Cancelling deletion of pod"),
+        (2, "Pod tolerates taint for a limited time"),
+        (2, "Toleration seconds are over, evicting pod"),
+        (2, "Not all taints are tolerated, evicting pod"),
+    ]
+
+
+def test_a_value_that_cannot_be_compared_is_told_of(monkeypatch):
+    told = []
+    for name in ("v", "info", "warning", "error"):
+        monkeypatch.setattr(
+            Log, name, lambda self, *said, **fields: told.append((said[-1], fields.get("node")))
+        )
+    Story([tolerate("Gt", "1")]).taint(taint("high"))
+    assert ("Not all taints are tolerated, evicting pod", "n") in told
+    assert len([node for sentence, node in told if "evicting" not in sentence]) == 1

@@ -219,6 +219,42 @@ def test_reasons_about_many_taints_are_found_again_when_too_many_were_kept(monke
         for number in range(4):
             (reason,) = plugin.reasons(number, 1)
             assert reason.taint.value == str(number) and len(plugin._judged) <= 2
+    plugin, _ = bound(tolerating(), *nodes)
+    first = [plugin.reasons(number, 1)[0] for number in (0, 1)]
+    assert [plugin.reasons(number, 1)[0] for number in (0, 1)] == first
+    assert plugin.reasons(0, 1)[0] is first[0], "two have room"
+
+
+def test_each_list_is_taken_in_once_and_what_the_table_forgot_is_forgotten(monkeypatch):
+    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 4)
+    table, judged = NodeTable(), JudgedTaints(ALL_FEATURES)
+    for value in range(3):
+        table.put_node(node("n", load(value)))
+        judged.read(table)
+    assert judged.hard.owners == [1, 2, 3] and len(judged.judge.taints) == 3
+    for value in range(3, 6):
+        table.put_node(node("n", load(value)))
+    judged.read(table)
+    assert table.taint_generation == 1 and len(judged.judge.taints) < 6
+    judge, known = judged.judge, list(judged.judge.taints)
+    judge.tolerated([Toleration("load", "Lt", "9")])
+    before = judge.comparisons
+    judged.read(table)
+    judge.tolerated([Toleration("load", "Lt", "9")])
+    assert (judge.taints, judge.comparisons) == (known, before), "nothing is judged again"
+
+
+@pytest.mark.parametrize("judging, asking", [("_judge_hard", "codes"), ("_judge_soft", "score")])
+def test_while_no_list_is_new_a_class_is_judged_once(judging, asking, monkeypatch):
+    plugin, table = bound(tolerating(), node("n0", A, SOFT))
+    judge, made = getattr(plugin, judging), []
+    monkeypatch.setattr(plugin, judging, lambda: (made.append(1), judge()))
+    for _ in range(3):
+        getattr(plugin, asking)([0])
+    assert len(made) == 1
+    table.put_node(node("n1", B))
+    getattr(plugin, asking)([0])
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize(
