@@ -66,7 +66,8 @@ ONCE = " This information will not be updated again. Recreate the DeviceTaintRul
         (
             (2, 1),
             MANY,
-            "2 published devices selected. 1 allocated device selected. 3 pods would be evicted in 2 different namespaces",
+            "2 published devices selected. 1 allocated device selected. "
+            "3 pods would be evicted in 2 different namespaces",
         ),
     ],
 )

@@ -6,7 +6,10 @@ from tests.unit.scheduler.hints import hints_of
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.queueing_hints import node_events, own_events
+from weir.scheduler.reasons import Cordoned
 
 KEY = "node.kubernetes.io/unschedulable"
 
@@ -57,3 +60,10 @@ def test_a_toleration_of_the_cordon_wakes_its_pod(added, woken):
     events = list(own_events(pod(), pod(added)))
     hints = hints_of()
     assert any(hints.helps("NodeUnschedulable", pod(), event) for event in events) == woken
+
+
+def test_the_cordon_is_the_reason():
+    engine = Engine(ALL_FEATURES)
+    engine.table.put_node(node(True))
+    plugin = NodeUnschedulable(engine.table, ALL_FEATURES).for_class(PodClasses().of(pod())).filter
+    assert plugin.codes([0]).tolist() == [1] and plugin.reasons(0, 1) == (Cordoned(),)
