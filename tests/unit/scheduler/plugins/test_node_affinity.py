@@ -237,6 +237,20 @@ def test_what_the_pod_refuses_and_what_the_profile_refuses_are_told_apart():
     assert wrong == WrongLabel("y", "1", None)
 
 
+def test_a_value_that_no_node_has_is_not_the_absence_of_the_label():
+    table = NodeTable()
+    for node in (labelled("a", x="1"), labelled("b")):
+        table.put_node(node)
+    asking = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [], "nodeSelector": {"x": "2"}}})
+    bound = BoundNodeAffinity(PodClasses().of(asking), table, ALL_FEATURES, None)
+    assert bound.codes(slice(0, 2)).tolist() == [1, 1]
+
+
+def test_a_term_that_asks_nothing_selects_no_node():
+    bound = bound_to(required({}), None, "a", "b")
+    assert bound.codes(slice(0, 2)).tolist() == [1, 1]
+
+
 def test_what_a_term_lacks_beside_its_expressions_is_a_field():
     selector = read(
         NodeSelector,
