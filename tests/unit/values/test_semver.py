@@ -45,6 +45,11 @@ def test_leading_zeros_are_taken_off_before_a_prerelease_and_build_too():
     ]
 
 
+def test_a_letter_behind_a_number_is_named_with_it():
+    with pytest.raises(SemverError, match='found in patch number "3é"'):
+        parse_tolerant("1.2.03é")
+
+
 @pytest.mark.parametrize(
     "space, taken_off", [("\u1fff", False), ("\u2000", True), ("\u200a", True), ("\u200b", False)]
 )

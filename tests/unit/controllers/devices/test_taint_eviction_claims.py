@@ -120,6 +120,11 @@ def test_what_a_rule_selects_is_counted_as_published_and_as_held():
     gone = DeviceID(DRIVER, "node-1", "gpu-9")
     assert found.selected_by("r") == (2, [GPU, gone])
     assert keys(found) == {KEY: ["a"], "default/d": ["a"]}, "a name is enough to taint it"
+    found.put_rule("r", rule("r", ALL, "b:NoExecute"), T0)
+    assert keys(found) == {KEY: ["b"], "default/d": ["b"]}
+    found.put_claim("default/d", None, T0)
+    assert found.selected_by("r") == (2, [GPU])
+    found.put_claim("default/d", allocated("d", [], "gpu-9"), T0)
     found.put_slice("s", slice_of("s", device("gpu-0"), device("gpu-9")), T0)
     assert found.selected_by("r") == (2, [GPU, gone])
     found.put_claim("default/d", None, T0)
@@ -168,5 +173,6 @@ def test_a_value_that_cannot_be_compared_is_told_of_with_claim_and_device(monkey
     found.put_rule("r", rule("r", ALL, "a=high:NoExecute"), T0)
     assert [(str(fields["claim"]), fields["device"]) for fields in told] == [("default/c", GPU)]
     told.clear()
+    found.put_rule("q", rule("q", ALL, "a=higher:NoSchedule"), T0)
     found.put_claim("default/d", allocated("d", [{"key": "a", "operator": "Exists"}], "gpu-0"), T0)
     assert told == []
