@@ -41,9 +41,12 @@ def read_page() -> dict[str, Score]:
 def write_page(scores: Iterable[Score]) -> None:
     """Write the table anew: what was tried now, what the page said of the others, and no module that is gone."""
     known = read_page() | {score.module: score for score in scores}
-    rows = [
-        f"| `{score.module}` | {score.mutants} | {score.killed} | {score.equivalent} | {score.percent:.1f} |\n"
-        for score in (known[module] for module in MODULES if module in known)
-    ]
+    rows = [_row(module, known.get(module)) for module in MODULES]
     before, _, _ = FILE.read_text().partition(_HEAD)
     FILE.write_text(before + _HEAD + "".join(rows))
+
+
+def _row(module: str, score: Score | None) -> str:
+    if score is None:
+        return f"| `{module}` | – | – | – | – |\n"
+    return f"| `{module}` | {score.mutants} | {score.killed} | {score.equivalent} | {score.percent:.1f} |\n"

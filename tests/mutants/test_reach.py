@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tests.mutants import page, reached
+from tests.mutants.__main__ import KILLED_PERCENT
 from tests.mutants.modules import MODULES, source_of
 from tests.mutants.operators import Mutations
 from tests.mutants.page import Score, read_page, write_page
@@ -116,3 +117,10 @@ def test_the_page_keeps_the_modules_that_were_not_tried_now(tmp_path, monkeypatc
     write_page([Score(MODULES[0], 10, 10, 0)])
     assert list(read_page().values()) == [Score(MODULES[0], 10, 10, 0), Score(MODULES[1], 20, 19, 2)]
     assert page.FILE.read_text().startswith("# Mutants\n\n|") and "| 95.0 |" in page.FILE.read_text()
+
+
+def test_the_page_has_a_row_for_every_module_and_none_below_the_bound():
+    rows = [line.split("`")[1] for line in page.FILE.read_text().splitlines() if line.startswith("| `weir")]
+    assert rows == list(MODULES)
+    weak = {score.module: score.percent for score in read_page().values() if score.percent < KILLED_PERCENT}
+    assert not weak
