@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from weir.client.api import APPLY_PATCH
 from weir.controllers.devices.taint_expiry import RULES, DeviceTaintExpiry, RuleKey
 from weir.controllers.runtime.actions import Delete, Patch, Record, WakeAt
@@ -14,6 +16,7 @@ from weir.simulation.cluster import Cluster
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KEY = RuleKey("r")
+SAID = "The rule will be removed at 2026-01-01T13:00:00Z."
 
 
 def rule(at: str | None, **more: Any) -> dict[str, Any]:
@@ -44,6 +47,7 @@ def test_until_then_the_rule_says_so_and_is_looked_at_in_time():
         told.patch["status"]["conditions"][0]["message"]
         == "The rule will be removed at 2026-01-01T13:00:00Z."
     )
+    assert told.force and told.field_manager == "device-taint-expiry-controller", "whoever wrote it before"
     assert wake == WakeAt(KEY, NOW + timedelta(hours=1))
 
 
@@ -51,6 +55,14 @@ def test_what_was_said_is_not_said_again():
     condition = {"type": "Expires", "message": "The rule will be removed at 2026-01-01T13:00:00Z."}
     (only,) = actions(rule("2026-01-01T13:00:00Z", status={"conditions": [condition]}))
     assert isinstance(only, WakeAt)
+
+
+@pytest.mark.parametrize(
+    "other", [{"type": "Expires", "message": "Soon."}, {"type": "Other", "message": SAID}]
+)
+def test_what_was_said_otherwise_is_said(other: dict[str, str]):
+    told, _ = actions(rule("2026-01-01T13:00:00Z", status={"conditions": [other]}))
+    assert isinstance(told, Patch)
 
 
 def test_rules_without_a_time_are_nobodys_business():
