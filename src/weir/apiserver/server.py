@@ -38,7 +38,7 @@ from weir.apiserver.request_log import RequestLog
 from weir.apiserver.transport import paths
 from weir.apiserver.transport.http import Request, Response, Sink, Stream
 from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large, too_many
-from weir.apiserver.transport.options import parse_bool
+from weir.apiserver.transport.options import check_timeout, parse_bool
 from weir.apiserver.transport.paths import RequestInfo
 from weir.apiserver.transport.warnings import Remarks, warning_headers
 from weir.objects import document
@@ -160,6 +160,8 @@ class ApiServer:
         limiter, flow_control = self._security.in_flight, self._security.flow_control
         audit, audit_id = self._security.audit, request.headers.get(b"audit-id") or self._new_audit_id()
         try:
+            if params.get("timeout") and not is_long_running(info.verb, info.subresource):
+                check_timeout(params["timeout"])
             user = real = self._authenticated(request)
             if audit is not None and audit.wants_received:
                 self._record(audit, request, RECEIVED, audit_id, real, real, 0.0)

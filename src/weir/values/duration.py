@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from weir.values.floats import format_fixed
+from weir.values.quoting import quote
 
 NANOSECONDS: Final = 1_000_000_000
 _LIMIT: Final = 2**63
@@ -26,9 +27,37 @@ _UNITS: Final = {
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)", re.ASCII)
 
+_NUMBER_AND_UNIT: Final = re.compile(r"([0-9]*\.?[0-9]*)([^0-9.]*)", re.ASCII)
+
 
 class DurationError(ValueError):
     """The text is not a duration."""
+
+
+def duration_problem(text: str) -> str:
+    """Return what Go says of a text that is no duration; empty if it is one.
+
+    >>> duration_problem("1h30m"), duration_problem("5"), duration_problem("5d")
+    ('', 'time: missing unit in duration "5"', 'time: unknown unit "d" in duration "5d"')
+    >>> duration_problem("soon")
+    'time: invalid duration "soon"'
+    """
+    try:
+        parse_duration(text)
+    except DurationError:
+        pass
+    else:
+        return ""
+    shown = quote(text)
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    for number, unit in _NUMBER_AND_UNIT.findall(rest):
+        if not number.strip("."):
+            break
+        if not unit:
+            return f"time: missing unit in duration {shown}"
+        if unit not in _UNITS:
+            return f"time: unknown unit {quote(unit)} in duration {shown}"
+    return f"time: invalid duration {shown}"
 
 
 def parse_duration(text: str) -> int:

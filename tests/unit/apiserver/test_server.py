@@ -320,3 +320,33 @@ async def test_what_is_not_stored_has_no_table(cluster, accept, code):
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     found = await call(cluster, "POST", path, review, {"Accept": accept})
     assert (found["code"], found["body"]["kind"]) == (code, "Status" if code == 406 else review["kind"])
+
+
+@pytest.mark.parametrize(
+    "query, code",
+    [
+        ("timeout=invalid", 400),
+        ("timeout=0s", 200),
+        ("timeout=3m", 200),
+        ("timeout=", 200),
+        ("timeout=5", 400),
+    ],
+)
+async def test_the_timeout_of_a_request_is_a_duration(cluster, query, code):
+    found = await call(cluster, "GET", PODS, query=query)
+    assert found["code"] == code
+    if code == 400:
+        assert found["body"]["message"].startswith("invalid timeout specified in the request URL - time: ")
+
+
+async def test_a_list_goes_on_with_what_is_there_where_its_past_is_gone(cluster):
+    for name in "abc":
+        await create(cluster, pod(name))
+    token = (await call(cluster, "GET", PODS, query="limit=1"))["body"]["metadata"]["continue"]
+    await create(cluster, pod("d"))
+    await cluster.store.compact(cluster.store.revision)
+    gone = await call(cluster, "GET", PODS, query=f"limit=1&continue={token}")
+    again = gone["body"]["metadata"]["continue"]
+    rest = await call(cluster, "GET", PODS, query=f"continue={again}")
+    names = [item["metadata"]["name"] for item in rest["body"]["items"]]
+    assert (gone["code"], rest["code"], names) == (410, 200, ["b", "c", "d"])

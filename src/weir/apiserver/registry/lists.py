@@ -158,13 +158,12 @@ class Lists:
         matches = matcher(kind, options.label_selector, options.field_selector)
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
         limit = max(options.limit, 0)
-        start, revision, inconsistent = "", 0, False
+        start, revision = "", 0
         if options.continue_token:
             revision, relative = decode_token(options.continue_token)
             if options.resource_version not in ("", "0"):
                 raise errors.BadRequest("specifying resource version is not allowed when using continue")
             start = under + relative.removeprefix("/")
-            inconsistent = revision < 0
             revision = max(revision, 0)
         elif options.resource_version:
             wanted = parse_list_version(options.resource_version)
@@ -185,8 +184,6 @@ class Lists:
             raise errors.Gone(CONTINUE_EXPIRED, metadata={"continue": again}) from None
         except FutureRevision as error:
             raise too_large(error.revision, error.current) from None
-        finally:
-            del inconsistent
 
     async def _read(
         self,
@@ -311,7 +308,10 @@ def _json_problem(text: bytes) -> str:
 
 
 def decode_token(token: str) -> tuple[int, str]:
-    """Return (revision, start) of a page token; raises 400."""
+    """Return (revision, start) of a page token; raises 400.
+
+    A negative revision is no past to read from: the list goes on with what is there now.
+    """
     head = "invalid continue token: continue key is not valid: "
     try:
         padded = token + "=" * (-len(token) % 4)
@@ -329,7 +329,12 @@ def decode_token(token: str) -> tuple[int, str]:
             + str(parts.get("v") or "")
         )
     revision, start = parts.get("rv"), parts.get("start")
-    if not isinstance(revision, int) or isinstance(revision, bool) or not 0 < revision <= INT64_MAX:
+    if (
+        not isinstance(revision, int)
+        or isinstance(revision, bool)
+        or revision == 0
+        or abs(revision) > INT64_MAX
+    ):
         raise errors.BadRequest(f"{head}incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     if not isinstance(start, str) or not start:
         raise errors.BadRequest(f"{head}encoded start key empty (version meta.k8s.io/v1)")

@@ -18,6 +18,7 @@ from weir.apiserver.transport.http import Query
 from weir.errors import BadRequest, Invalid
 from weir.objects.jsontext import JsonError, parse_json
 from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
+from weir.values.duration import duration_problem
 from weir.values.integer import IntegerError, parse_int64
 
 __all__ = ["DeleteOptions", "ListOptions", "WriteOptions"]
@@ -298,3 +299,12 @@ class ListOptions:
 
 
 _DEFAULT_LIST = ListOptions()
+
+
+def check_timeout(text: str) -> None:
+    """Refuse a `timeout` of the request that is no duration; raises 400.
+
+    How long a request may take is bounded by the server alone: none takes so long that a shorter wish would matter.
+    """
+    if problem := duration_problem(text):
+        raise BadRequest(f"invalid timeout specified in the request URL - {problem}")
