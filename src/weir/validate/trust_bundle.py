@@ -28,7 +28,7 @@ def validate_trust_bundle(new: Document, old: Document | None, context: Context)
     """Yield what is wrong with a ClusterTrustBundle."""
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     signer = spec.get("signerName") or ""
-    yield from validate_object_meta(new.get("metadata") or {}, context, partial(_check_name, signer))
+    yield from validate_object_meta(new.get("metadata") or {}, context, partial(check_bundle_name, signer))
     if signer:
         yield from validate_signer_name(signer, "spec.signerName")
     bundle = spec.get("trustBundle") or ""
@@ -40,7 +40,8 @@ def validate_trust_bundle(new: Document, old: Document | None, context: Context)
             yield invalid("spec.signerName", signer, IMMUTABLE)
 
 
-def _check_name(signer: str, name: str) -> Messages:
+def check_bundle_name(signer: str, name: str) -> Messages:
+    """Return what is wrong with the name of a bundle of *signer*; empty: of none."""
     if not signer:
         if ":" in name:
             return ('ClusterTrustBundle without signer name must not have ":" in its name',)

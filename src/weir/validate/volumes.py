@@ -25,6 +25,11 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.meta import validate_template_meta
+from weir.validate.projected_certificates import (
+    certificate_paths,
+    validate_pod_certificate,
+    validate_trust_source,
+)
 from weir.validate.resources import amount
 from weir.validate.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
 from weir.values.names import (
@@ -218,6 +223,13 @@ def _validate_projected(source: Document, at: str) -> Errors:
                 yield from _validate_paths_apart(part, paths, at)
             elif name == "serviceAccountToken":
                 yield from _validate_token(part, where, at)
+            elif name == "clusterTrustBundle":
+                yield from validate_trust_source(part, f"{where}.{name}")
+                yield from _validate_file(part.get("path") or "", f"{where}.{name}.path", paths, at)
+            else:
+                yield from validate_pod_certificate(part, f"{where}.{name}")
+                for field, path in certificate_paths(part):
+                    yield from _validate_file(path, f"{where}.{name}.{field}", paths, at)
         if len(given) > 1:
             yield forbidden(where, ONE_TYPE + " per source")
 
@@ -229,6 +241,14 @@ def _validate_paths_apart(part: Document, paths: set[str], at: str, shown: str |
         if path and path in paths:
             yield invalid(at, path if shown is None else shown, "conflicting duplicate paths")
         paths.add(path)
+
+
+def _validate_file(path: str, where: str, paths: set[str], at: str) -> Errors:
+    """Yield what is wrong with one file of a source, and note it in *paths*."""
+    yield from _validate_inner_file(path, where)
+    if path in paths:
+        yield invalid(at, path, "conflicting duplicate paths")
+    paths.add(path)
 
 
 def _validate_token(source: Document, at: str, projected: str) -> Errors:
