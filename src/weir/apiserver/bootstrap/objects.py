@@ -16,6 +16,7 @@ from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.bootstrap import policy
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
+from weir.apiserver.strategies.service_allocation import RANGE
 from weir.objects.kinds import Kind, by_kind
 
 __all__ = ["bootstrap", "furnish"]
@@ -30,6 +31,7 @@ CA_BUNDLE = (
     "clusters."
 )
 _NAMESPACE = by_kind("v1", "Namespace")
+_SERVICE_CIDR = by_kind("networking.k8s.io/v1", "ServiceCIDR")
 _PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 
 
@@ -65,12 +67,31 @@ async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca:
     for priority in _PRIORITIES:
         work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
     work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
+    work.append(_default_service_cidr(verbs))
     if client_ca:
         config = policy.authentication_config(client_ca)
         work.append(_ensure(verbs, by_kind("v1", "ConfigMap"), config["metadata"]["namespace"], config))
     if rbac:
         work += [_reconcile(verbs, wanted) for wanted in policy.objects()]
     await asyncio.gather(*work)  # at once, so that their writes become durable together
+
+
+async def _default_service_cidr(verbs: Verbs) -> None:
+    """Say from which range services get their addresses, and that it can be used."""
+    if verbs.store.get(_SERVICE_CIDR.key("", "kubernetes")) is not None:
+        return
+    await _ensure(
+        verbs, _SERVICE_CIDR, "", {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [str(RANGE)]}}
+    )
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": verbs.now,
+    }
+    write = WriteRequest(_SERVICE_CIDR, "", "kubernetes", SYSTEM, MANAGER, subresource="status")
+    await verbs.change(write, lambda old: {**msgspec_copy(old), "status": {"conditions": [ready]}})
 
 
 async def _reconcile(verbs: Verbs, wanted: Document) -> None:
