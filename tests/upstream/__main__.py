@@ -84,6 +84,8 @@ def main() -> int:
     found = by_group(results)
     rows = {each.group: counts(each, found.get(each.group, [])) for each in chosen if each.names}
     print(table(rows), end="")
+    if again := [result.name for result in results if result.passed and result.again]:
+        print("passed only when run again:", *again, sep="\n  ")
     failed = [result for result in results if not result.passed]
     for result in failed:
         print(result.line())

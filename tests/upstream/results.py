@@ -26,6 +26,7 @@ class Result:
     state: str  #: as Ginkgo says it: passed, failed, skipped, timedout …
     message: str = ""
     seconds: float = 0.0
+    again: bool = False  #: it failed before, beside others
 
     @property
     def passed(self) -> bool:
@@ -73,6 +74,7 @@ def counts(selection: Selection, results: Iterable[Result]) -> dict[str, Any]:
         "specs": len(selection.names),
         "run": len(results),
         "passed": len(passed),
+        "passedAgain": sorted(result.name for result in results if result.passed and result.again),
         "failed": sorted(result.name for result in results if not result.passed),
         "leftOut": dict(Counter(pattern.reason for pattern in selection.left_out.values()).most_common()),
         "conformance": sum(CONFORMANCE in name for name in selection.names),
