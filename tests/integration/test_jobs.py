@@ -154,3 +154,23 @@ def test_what_a_container_prints_can_be_read(cluster):
     assert (
         cluster.get("Pod", "talks")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
     )
+
+
+def test_a_container_waits_for_its_configmap(cluster):
+    source = {"configMapKeyRef": {"name": "late", "key": "code"}}
+    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", "exit $CODE"]}
+    container["env"] = [{"name": "CODE", "valueFrom": source}]
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"}, "spec": spec})
+    cluster.advance(10)
+    (status,) = cluster.get("Pod", "waits")["status"]["containerStatuses"]
+    assert status["state"]["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": 'configmap "late" not found',
+    }
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"code": "7"}}
+    )
+    cluster.advance(10)
+    (status,) = cluster.get("Pod", "waits")["status"]["containerStatuses"]
+    assert status["state"]["terminated"]["exitCode"] == 7

@@ -115,6 +115,10 @@ class Behaviour:
         """Return how the command of a container goes that is started now, if it can be played."""
         return self._stage.play(pod, container, start, now) if self._stage is not None else None
 
+    def missing(self, pod: Document, container: Document) -> str:
+        """Return the ConfigMap, Secret or key that a container cannot be created without, or ""."""
+        return self._stage.missing(pod, container) if self._stage is not None else ""
+
     def stopped(self, pod: Document, container: Document, start: int, now: float) -> None:
         """Note that a container whose command was played has ended, perhaps before its time."""
         if self._stage is not None:

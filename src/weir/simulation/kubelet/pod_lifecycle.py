@@ -31,7 +31,9 @@ NOTICE_SECONDS: Final = 1.0  # until the kubelet sees that a container ended and
 LEAST_GRACE_SECONDS: Final = 2.0  # what is left for SIGTERM after a preStop hook that took all of it
 KILLED: Final = 137  # 128 + SIGKILL
 DEFAULT_GRACE_SECONDS: Final = 30
+LOOK_AGAIN_SECONDS: Final = 2.0  # for a ConfigMap or Secret that was missing
 CREATING: Final = "ContainerCreating"
+UNCONFIGURED: Final = "CreateContainerConfigError"
 INITIALIZING: Final = "PodInitializing"
 RESTART_ALL: Final = "RestartAllContainers"
 RESTARTING_ALL: Final = "RestartingAllContainers"
@@ -81,6 +83,7 @@ class Container:
     at: float = math.inf  #: when it ends (running) or is started or pulled again (otherwise)
     exit_code: int = 0  #: of the end at that time
     stopping: bool = False
+    renewed: bool = False  #: its image was changed: it starts anew
     play: Play | None = None  #: of this run, when its command can be played
 
     @property
@@ -192,8 +195,13 @@ class PodLife:
             container.at, container.back_off = now, FIRST_BACK_OFF_SECONDS
 
     def refresh(self, pod: Document) -> None:
-        """Take in another version of the pod: ephemeral containers come, and nothing else does."""
+        """Take in another version of the pod: ephemeral containers come, images change, and nothing else does."""
         self.pod = pod
+        images = {spec["name"]: spec for spec, _ in containers_of(pod)}
+        for each in self.containers:
+            new = images.get(each.name)
+            if new is not None and new.get("image") != each.spec.get("image"):
+                each.spec, each.renewed = new, True
         if ephemeral := pod["spec"].get("ephemeralContainers"):
             known = {each.name for each in self.containers}
             self.containers += [
@@ -211,6 +219,8 @@ class PodLife:
             return min(stopping, default=0.0)  # none: it is over, or it is a sidecar's turn
         if not self.sandbox:
             return min(self.sandbox_at, self.deadline)
+        if any(each.renewed and each.role is not Role.INIT for each in self._turn()):
+            return 0.0
         return min(min((each.at for each in self._turn()), default=math.inf), self.deadline)
 
     @property
@@ -218,6 +228,16 @@ class PodLife:
         """When activeDeadlineSeconds are over."""
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return math.inf if seconds is None else self.started_at + float(seconds)
+
+    def starts_something(self, now: float) -> bool:
+        """Return whether a container may be started at *now*."""
+        if self.over or self.ending is not None or now < self.sandbox_at:
+            return False
+        return any(
+            now >= each.at or (each.state is State.WAITING and each.at == math.inf)
+            for each in self.containers
+            if each.state is not State.RUNNING
+        )
 
     def advance(self, now: float) -> bool:
         """Let happen what is due at *now*; return whether anything did."""
@@ -252,7 +272,24 @@ class PodLife:
             elif initialized or each.role is Role.EPHEMERAL:
                 yield each
 
+    def _renew(self, container: Container, now: float) -> None:
+        """Start a container anew, whose image was changed: without back-off."""
+        container.renewed, container.pulls = False, 0
+        if container.state is State.RUNNING:
+            text = f"Container {container.name} definition changed, will be restarted"
+            self._record("Normal", "Killing", text)
+            code = self.behaviour.stop_exit_code(container.name, ordinary=container.ordinary)
+            self._stop(container, code, now)
+        if container.starts:
+            if container.state is State.TERMINATED or container.reason == "CrashLoopBackOff":
+                container.at, container.back_off = now + NOTICE_SECONDS, 0.0
+        else:
+            container.at, container.back_off, container.reason = math.inf, 0.0, CREATING
+
     def _step_of(self, container: Container, now: float) -> bool:
+        if container.renewed and container.role is not Role.INIT:
+            self._renew(container, now)
+            return True
         if container.state is State.RUNNING:
             if now < container.at:
                 return False
@@ -279,6 +316,8 @@ class PodLife:
             return self._invalid_name(container, image, now)
         failing = self.behaviour.failed_pulls(container.name, ordinary=container.ordinary, image=image)
         if container.pulls >= failing:
+            if problem := self.behaviour.missing(self.pod, container.spec):
+                return self._unconfigured(container, problem, now)
             self._start(container, now)
             return True
         if container.reason == "ErrImagePull":
@@ -296,6 +335,14 @@ class PodLife:
         container.at = now + NOTICE_SECONDS
         if container.pulls >= failing:
             container.back_off = 0.0
+        return True
+
+    def _unconfigured(self, container: Container, problem: str, now: float) -> bool:
+        """Let the container wait: what its variables come from is not there."""
+        if (container.reason, container.message) != (UNCONFIGURED, problem):
+            container.reason, container.message = UNCONFIGURED, problem
+            self._record("Warning", "Failed", f"Error: {problem}")
+        container.at = now + LOOK_AGAIN_SECONDS
         return True
 
     def _invalid_name(self, container: Container, image: str, now: float) -> bool:

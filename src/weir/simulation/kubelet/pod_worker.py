@@ -35,6 +35,7 @@ from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife, Printing
 from weir.simulation.kubelet.pod_status import status_of
+from weir.simulation.kubelet.programs.environment import Objects, reads_services, references
 from weir.simulation.kubelet.programs.files import Files
 from weir.simulation.kubelet.programs.play import Stage
 from weir.taints.expression import Expressions
@@ -44,6 +45,8 @@ PODS: Final = by_kind("v1", "Pod")
 CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
 VOLUMES: Final = by_kind("v1", "PersistentVolume")
 VOLUME_CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+SERVICES: Final = by_kind("v1", "Service")
+REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
 PREPARE_AGAIN_SECONDS: Final = 5.0
 PREEMPTED: Final = Ending("Preempting", "Preempted in order to admit critical pod")
 
@@ -83,6 +86,7 @@ class PodWorker:
             str, tuple[Document, Pod]
         ] = {}  # uid → the document last read as a view, and that view
         self._lives: dict[str, PodLife] = {}
+        self._stages: dict[str, Stage] = {}
         self._hosts: dict[str, str] = {}  # uid → address of its node
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
@@ -103,7 +107,7 @@ class PodWorker:
         """A pod was deleted."""
         for seen in (self._admitted, self._rejected, self._deleted):
             seen.discard(uid)
-        for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
+        for each in (self._views, self._lives, self._stages, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
         self._files.forget(uid)
 
@@ -135,6 +139,8 @@ class PodWorker:
                     self._queue.add_after(pod_key(pod), max(life.deadline - now, 0.0))
                 return
             now = self._clock.time()
+        if life.starts_something(now):
+            await self._look_up(pod, life)
         if not life.advance(now) and life.restored and life.ending is None:
             self._note_unchanged(pod, life)
         await self._show(pod, life)
@@ -163,6 +169,7 @@ class PodWorker:
         self._admitted.add(uid)
         begin = PodLife.restore if known else PodLife.begin
         life = self._lives[uid] = begin(pod, behaviour, self._clock.time())
+        self._stages[uid] = stage
         self._hosts[uid] = host_ip(node)
         if status.get("podIP"):
             self._addresses[uid] = status["podIP"]
@@ -173,10 +180,8 @@ class PodWorker:
     async def _show(self, pod: Document, life: PodLife) -> None:
         """Write the status, if it says something new, and record what happened."""
         uid = pod["metadata"]["uid"]
-        if life.sandbox and uid not in self._addresses:
-            self._next_address += 1
-            number = self._next_address
-            self._addresses[uid] = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+        if life.sandbox:
+            self._address(pod)
         for printing in life.take_printed():
             await self._tell(pod, printing)
         if not (life.over and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")):
@@ -189,6 +194,31 @@ class PodWorker:
                 await self._write(pod, status)
         for each in life.take_occurrences():
             self._record(pod, each.type, each.reason, each.message)
+
+    def _address(self, pod: Document) -> str:
+        """Return the address of a pod: one of its own, or its node's."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._addresses:
+            self._next_address += 1
+            number = self._next_address
+            own = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+            self._addresses[uid] = self._hosts.get(uid, own) if pod["spec"].get("hostNetwork") else own
+        return self._addresses[uid]
+
+    async def _look_up(self, pod: Document, life: PodLife) -> None:
+        """Read what the commands and variables of containers depend on that are about to start."""
+        uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
+        stage, found = self._stages[uid], {}
+        host, own = self._hosts.get(uid, ""), self._address(pod)
+        stage.addresses = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
+        for kind, name in dict.fromkeys(references(pod)):
+            found[kind, name] = await self._client.find(REFERRED[kind], name, namespace) if name else None
+        services: tuple[Document, ...] = ()
+        if reads_services(pod):
+            listed = (await self._client.list(SERVICES, namespace)).documents()
+            kubernetes = await self._client.find(SERVICES, "kubernetes", "default")
+            services = (*([kubernetes] if kubernetes is not None else ()), *listed)
+        stage.objects = Objects(found, services)
 
     async def _tell(self, pod: Document, printing: Printing) -> None:
         """Let the server know what a container prints, for those who read its log."""

@@ -357,3 +357,31 @@ def test_whatever_happens_every_life_ends_after_its_deletion(seed):
         math.inf,
         [],
     )
+
+
+@pytest.mark.parametrize("restart", ["Always", "Never"])
+def test_a_container_whose_image_changes_is_started_anew_without_back_off(restart):
+    life = begin(document(restart, {"run-seconds": "1000"}))
+    play(life, 20)
+    life.refresh(document(restart, containers=[{"name": "c", "image": "other"}]))
+    life.advance(20)
+    assert look(life.containers[0]).startswith("c exited")
+    assert (life.advance(21), look(life.containers[0]), life.containers[0].starts) == (True, "c runs", 2)
+    assert "Container c definition changed, will be restarted" in [each.message for each in life.occurrences]
+
+
+def test_a_missing_image_that_is_changed_to_one_that_exists_is_pulled_at_once():
+    life = begin(document(containers=[{"name": "c", "image": "web:404"}]))
+    play(life, 500)
+    assert look(life.containers[0]) == "c ImagePullBackOff"
+    life.refresh(document(containers=[{"name": "c", "image": "web:1"}]))
+    life.advance(500)
+    assert look(life.containers[0]) == "c runs"
+
+
+def test_an_image_without_a_name_is_never_pulled():
+    life = begin(document(containers=[{"name": "c", "image": "!!!"}]))
+    play(life, 1000)
+    status = status_of(life, "h", "p", (), "now")["containerStatuses"][0]["state"]["waiting"]
+    assert status["reason"] == "InvalidImageName"
+    assert status["message"].endswith('couldn\'t parse image name "!!!": invalid reference format')

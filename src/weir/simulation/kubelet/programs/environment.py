@@ -1,17 +1,19 @@
-"""Which environment variables does a container have? As far as its pod says it.
+"""Which environment variables does a container have? What its pod, ConfigMaps, Secrets and Services say.
 
-Spec: core/v1 EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector; `$(NAME)` in values, commands and
-arguments stands for a variable, `$$(NAME)` for itself.
-What surprises: a variable that comes from a ConfigMap, a Secret or a file is not known here; a command that could read
-it cannot be played.
-Not here: what the command does with them (.shell).
+Spec: core/v1 EnvVar, EnvVarSource, EnvFromSource, ObjectFieldSelector, ResourceFieldSelector; `$(NAME)` in values,
+commands and arguments stands for a variable, `$$(NAME)` for itself. A container whose ConfigMap, Secret or key is
+missing cannot be created; the texts are the kubelet's.
+What surprises: a variable that comes from a file is not known here; a command that could read it cannot be played.
+Not here: reading the objects (weir.simulation.kubelet.pod_worker), what the command does with them (.shell).
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -24,26 +26,154 @@ _ELEMENT: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _NAMED: Final = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
 
-def environment(pod: Document, container: Document, node: Document) -> dict[str, str]:
-    """Return the variables of a container; raises Unplayable where one is not known."""
-    if container.get("envFrom"):
-        raise Unplayable("variables from another object")
+class Missing(Exception):
+    """A ConfigMap, Secret or key that a container cannot be created without."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """What a pod refers to, as it was when its containers were created; None: it is not there."""
+
+    found: Mapping[tuple[str, str], Document | None] = field(default_factory=dict)  #: by kind and name
+    services: tuple[Document, ...] = ()
+
+    def data(self, kind: str, name: str) -> dict[str, str] | None:
+        """Return the keys and texts of a ConfigMap or Secret."""
+        document = self.found.get((kind, name))
+        if document is None:
+            return None
+        texts = {**(document.get("data") or {})}
+        if kind == "Secret":
+            return {key: _decoded(text) for key, text in texts.items()}
+        return {**texts, **{key: _decoded(text) for key, text in (document.get("binaryData") or {}).items()}}
+
+
+NOTHING: Final = Objects()
+
+
+def references(pod: Document) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of the ConfigMaps and Secrets that the variables of a pod's containers come from."""
     spec = pod["spec"]
-    found = {"PATH": PATH, "HOSTNAME": spec.get("hostname") or pod["metadata"]["name"][:63], "HOME": "/root"}
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(part) or ():
+            for each in container.get("envFrom") or ():
+                for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+                    if source in each:
+                        yield kind, each[source].get("name", "")
+            for each in container.get("env") or ():
+                for source, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+                    if found := (each.get("valueFrom") or {}).get(source):
+                        yield kind, found.get("name", "")
+
+
+def reads_services(pod: Document) -> bool:
+    """Return whether a command of the pod may print or use the variables of Services."""
+    spec = pod["spec"]
+    if spec.get("enableServiceLinks") is False:
+        return False
+    words = (
+        word
+        for part in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(part) or ()
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    )
+    return any("env" in word or "_SERVICE_" in word or "_PORT" in word for word in words)
+
+
+def environment(
+    pod: Document, container: Document, node: Document, objects: Objects = NOTHING
+) -> dict[str, str]:
+    """Return the variables of a container; raises Missing, and Unplayable where one is not known."""
+    spec = pod["spec"]
+    found = {"PATH": PATH, "HOSTNAME": _hostname(pod), "HOME": "/root"}
+    if spec.get("enableServiceLinks") is not False:
+        for service in objects.services:
+            found.update(service_variables(service))
+    for each in container.get("envFrom") or ():
+        found.update(_all_of(each, pod, objects))
     for each in container.get("env") or ():
         if "valueFrom" in each:
-            found[each["name"]] = _value(each["valueFrom"], pod, container, node)
+            value = _value(each["valueFrom"], pod, container, node, objects)
+            if value is not None:
+                found[each["name"]] = value
         else:
             found[each["name"]] = expand(each.get("value") or "", found)
     return found
 
 
-def _value(source: Document, pod: Document, container: Document, node: Document) -> str:
-    if field := source.get("fieldRef"):
-        return _field(field["fieldPath"], pod)
+def _hostname(pod: Document) -> str:
+    spec = pod["spec"]
+    return str(spec.get("hostnameOverride") or spec.get("hostname") or pod["metadata"]["name"][:63])
+
+
+def _all_of(source: Document, pod: Document, objects: Objects) -> dict[str, str]:
+    """Return every key of a ConfigMap or Secret as a variable."""
+    for name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        if name in source:
+            reference = source[name]
+            data = objects.data(kind, reference.get("name", ""))
+            if data is None:
+                if reference.get("optional"):
+                    return {}
+                raise Missing(f'{kind.lower()} "{reference.get("name", "")}" not found')
+            return {f"{source.get('prefix', '')}{key}": text for key, text in data.items()}
+    return {}
+
+
+def _value(
+    source: Document, pod: Document, container: Document, node: Document, objects: Objects
+) -> str | None:
+    if selected := source.get("fieldRef"):
+        return _field(selected["fieldPath"], pod)
     if resource := source.get("resourceFieldRef"):
         return _resource(resource, pod, container, node)
-    raise Unplayable("a variable from another object")
+    for name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if name in source:
+            reference, namespace = source[name], pod["metadata"]["namespace"]
+            whose, key = reference.get("name", ""), reference["key"]
+            data = objects.data(kind, whose)
+            if data is not None and key in data:
+                return data[key]
+            if reference.get("optional"):
+                return None
+            if data is None:
+                raise Missing(f'{kind.lower()} "{whose}" not found')
+            raise Missing(f"couldn't find key {key} in {kind} {namespace}/{whose}")
+    raise Unplayable("a variable from a file")
+
+
+def service_variables(service: Document) -> dict[str, str]:
+    """Return the variables that containers get of a Service with an address of its own.
+
+    >>> spec = {"clusterIP": "10.0.0.9", "ports": [{"port": 80, "name": "http"}]}
+    >>> sorted(service_variables({"metadata": {"name": "my-db"}, "spec": spec}))[:3]
+    ['MY_DB_PORT', 'MY_DB_PORT_80_TCP', 'MY_DB_PORT_80_TCP_ADDR']
+    """
+    spec = service["spec"]
+    address, ports = spec.get("clusterIP", ""), spec.get("ports") or ()
+    if address in ("", "None") or not ports:
+        return {}
+    name = service["metadata"]["name"].upper().replace("-", "_")
+    host = f"[{address}]" if ":" in address else address
+    found = {f"{name}_SERVICE_HOST": address, f"{name}_SERVICE_PORT": str(ports[0]["port"])}
+    for port in ports:
+        if port.get("name"):
+            found[f"{name}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = str(port["port"])
+    for number, port in enumerate(ports):
+        protocol = port.get("protocol", "TCP")
+        whole = f"{protocol.lower()}://{host}:{port['port']}"
+        prefix = f"{name}_PORT_{port['port']}_{protocol}"
+        if number == 0:
+            found[f"{name}_PORT"] = whole
+        found[prefix] = whole
+        found[f"{prefix}_PROTO"] = protocol.lower()
+        found[f"{prefix}_PORT"] = str(port["port"])
+        found[f"{prefix}_ADDR"] = address
+    return found
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode("utf-8", "replace")
 
 
 def _field(path: str, pod: Document) -> str:

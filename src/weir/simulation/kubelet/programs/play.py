@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from weir.simulation.kubelet.programs import images
 from weir.simulation.kubelet.programs.commands import find
-from weir.simulation.kubelet.programs.environment import environment, expand_all
+from weir.simulation.kubelet.programs.environment import NOTHING, Missing, Objects, environment, expand_all
 from weir.simulation.kubelet.programs.files import Files, Place
 from weir.simulation.kubelet.programs.shell import Exit, ForEver, Printed, Shell, text_of
 from weir.simulation.kubelet.programs.syntax import Unplayable
@@ -46,12 +46,25 @@ class Stage:
 
     def __init__(self, node: Document, files: Files, chance: random.Random) -> None:
         self._node, self._files, self._chance = node, files, chance
+        self.objects: Objects = NOTHING  #: what the pod refers to
+        self.addresses: Document = {}  #: of the pod, as its status will show them
+
+    def missing(self, pod: Document, container: Document) -> str:
+        """Return what a container cannot be created without, or ""."""
+        try:
+            environment(pod, container, self._node, self.objects)
+        except Missing as missing:
+            return str(missing)
+        except Unplayable:
+            pass
+        return ""
 
     def play(self, pod: Document, container: Document, start: int, now: float) -> Play | None:
         """Return how a container that is started now for the *start*-th time goes; None when that is not known."""
         disk = _Disk(pod, container, self._files, start, now)
         try:
-            variables = environment(pod, container, self._node)
+            shown = {**pod, "status": {**(pod.get("status") or {}), **self.addresses}}
+            variables = environment(shown, container, self._node, self.objects)
             words = images.program(
                 container.get("image", ""),
                 expand_all(container.get("command") or (), variables),
@@ -62,7 +75,7 @@ class Stage:
             disk.begin()
             shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768))
             return _played(shell, words, container, disk)
-        except Unplayable:
+        except (Unplayable, Missing):
             disk.undo()
             return None
 

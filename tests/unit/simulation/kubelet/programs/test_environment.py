@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from weir.simulation.kubelet.programs.environment import environment
+from weir.simulation.kubelet.programs.environment import (
+    Missing,
+    Objects,
+    environment,
+    reads_services,
+    references,
+)
 from weir.simulation.kubelet.programs.syntax import Unplayable
 
 NODE = {"status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
@@ -52,6 +58,72 @@ def test_amounts_are_rounded_up_to_the_divisor(selector, resources, text):
     assert value({"resourceFieldRef": selector}, **resources) == text
 
 
-def test_other_objects_are_not_asked():
+def variables(container, *, found=(), services=(), **spec):
+    pod = {
+        "metadata": {"name": "p", "namespace": "d", "uid": "u"},
+        "spec": {"containers": [container], **spec},
+    }
+    objects = Objects({(each["kind"], each["metadata"]["name"]): each for each in found}, tuple(services))
+    return environment(pod, {"name": "c", **container}, NODE, objects)
+
+
+CONFIG = {"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}, "binaryData": {"b": "Mg=="}}
+SECRET = {"kind": "Secret", "metadata": {"name": "m"}, "data": {"a": "eA=="}}
+
+
+def test_all_keys_of_configmaps_and_secrets_with_a_prefix():
+    sources = [{"configMapRef": {"name": "m"}, "prefix": "C-"}, {"secretRef": {"name": "m"}}]
+    found = variables({"envFrom": sources}, found=[CONFIG, SECRET])
+    assert (found["C-a"], found["C-b"], found["a"]) == ("1", "2", "x")
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ({"configMapKeyRef": {"name": "none", "key": "a"}}, 'configmap "none" not found'),
+        ({"secretKeyRef": {"name": "m", "key": "none"}}, "couldn't find key none in Secret d/m"),
+    ],
+)
+def test_what_is_missing_unless_it_is_optional(source, problem):
+    with pytest.raises(Missing) as caught:
+        variables({"env": [{"name": "A", "valueFrom": source}]}, found=[CONFIG, SECRET])
+    assert str(caught.value) == problem
+    ((name, reference),) = source.items()
+    optional = {name: {**reference, "optional": True}}
+    assert "A" not in variables({"env": [{"name": "A", "valueFrom": optional}]}, found=[CONFIG, SECRET])
+
+
+def test_services_of_the_namespace_unless_the_pod_wants_none():
+    spec = {"clusterIP": "10.0.0.9", "ports": [{"port": 8765, "targetPort": 8080}]}
+    service = {"metadata": {"name": "foo-service"}, "spec": spec}
+    headless = {"metadata": {"name": "none"}, "spec": {**spec, "clusterIP": "None"}}
+    found = variables({}, services=[service, headless])
+    assert {name: text for name, text in found.items() if name.startswith(("FOO", "NONE"))} == {
+        "FOO_SERVICE_SERVICE_HOST": "10.0.0.9",
+        "FOO_SERVICE_SERVICE_PORT": "8765",
+        "FOO_SERVICE_PORT": "tcp://10.0.0.9:8765",
+        "FOO_SERVICE_PORT_8765_TCP": "tcp://10.0.0.9:8765",
+        "FOO_SERVICE_PORT_8765_TCP_PROTO": "tcp",
+        "FOO_SERVICE_PORT_8765_TCP_PORT": "8765",
+        "FOO_SERVICE_PORT_8765_TCP_ADDR": "10.0.0.9",
+    }
+    assert not any(
+        name.startswith("FOO") for name in variables({}, services=[service], enableServiceLinks=False)
+    )
+
+
+def test_what_a_pod_refers_to():
+    env = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+    ]
+    first = {"name": "i", "envFrom": [{"secretRef": {"name": "t"}}]}
+    pod = {"spec": {"initContainers": [first], "containers": [{"name": "c", "env": env, "command": ["env"]}]}}
+    assert list(references(pod)) == [("Secret", "t"), ("ConfigMap", "m"), ("Secret", "s")]
+    assert reads_services(pod)
+    assert not reads_services({"spec": {**pod["spec"], "enableServiceLinks": False}})
+
+
+def test_a_variable_from_a_file_is_not_known():
     with pytest.raises(Unplayable):
-        value({"secretKeyRef": {"name": "s", "key": "k"}})
+        value({"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}})
