@@ -23,9 +23,11 @@ from weir.validate.field import (
     Errors,
     duplicate,
     each_invalid,
+    forbidden,
     invalid,
     not_supported,
     required,
+    too_long,
 )
 from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_labels
@@ -48,6 +50,7 @@ _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _FINE_RESTART_POLICIES: Final = frozenset({None, "", *_RESTART_POLICIES})
 _FINE_DNS_POLICIES: Final = frozenset({None, "", "ClusterFirstWithHostNet", "ClusterFirst", "Default"})
 _INT32_MAX: Final = 2**31 - 1
+_LONGEST_HOSTNAME: Final = 64  # of Linux
 DEADLINE_RANGE: Final = f"must be between 1 and {_INT32_MAX}, inclusive"
 
 _NO_SURROUNDINGS: Final = Surroundings()
@@ -116,6 +119,7 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     if subdomain := get("subdomain"):
         yield from each_invalid(f"{at}.subdomain", subdomain, check_dns1123_label(subdomain))
     if (override := get("hostnameOverride")) is not None:
+        yield from _validate_override(spec, override, f"{at}.hostnameOverride")
         yield from each_invalid(f"{at}.hostnameOverride", override, check_dns1123_subdomain(override))
     if tolerations := get("tolerations"):
         yield from validate_tolerations(tolerations, f"{at}.tolerations", options)
@@ -210,6 +214,15 @@ def _validate_scheduling_gates(gates: list[Document], at: str) -> Errors:
         if name in names:
             yield duplicate(f"{at}[{i}]", name)
         names.add(name)
+
+
+def _validate_override(spec: Document, override: str, at: str) -> Errors:
+    if spec.get("setHostnameAsFQDN"):
+        yield forbidden(at, "may not be specified when setHostnameAsFQDN is true")
+    if spec.get("hostNetwork"):
+        yield forbidden(at, "may not be specified when hostNetwork is true")
+    if len(override) > _LONGEST_HOSTNAME:
+        yield too_long(at, _LONGEST_HOSTNAME)
 
 
 def _validate_host_aliases(aliases: list[Document], at: str) -> Errors:

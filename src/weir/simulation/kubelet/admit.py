@@ -8,9 +8,9 @@ Not here: who leaves a node later (the taint eviction controller).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from weir.gates import Gates
 from weir.objects.core import Container, Node, Pod, Taint
@@ -21,6 +21,7 @@ from weir.taints import wellknown
 from weir.taints.toleration import EVICTING, Evaluate, find_tolerating, untolerated
 from weir.validate.resources import is_extended
 
+OS: Final = "kubernetes.io/os"
 STATIC: Final = "kubernetes.io/config.source"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CRITICAL_PRIORITY: Final = 2_000_000_000
@@ -83,6 +84,25 @@ def is_best_effort(pod: Pod) -> bool:
 def needs_admission(pod: Pod) -> bool:
     """Return whether a pod first seen on its node has to be asked about at all."""
     return not is_mirror(pod) and not pod.terminated and pod.metadata.deletion_timestamp is None
+
+
+def admit_system(pod: Mapping[str, Any], node: Mapping[str, Any]) -> Admission:
+    """Return whether the operating system of a node is one that the pod can run on; both are documents.
+
+    >>> node = {"metadata": {"labels": {"kubernetes.io/os": "linux"}}}
+    >>> admit_system({"spec": {"os": {"name": "windows"}}}, node).reason
+    'PodOSNotSupported'
+    """
+    system = (node["metadata"].get("labels") or {}).get(OS)
+    wanted = (pod["spec"].get("nodeSelector") or {}).get(OS)
+    if wanted is not None and system is not None and wanted != system:
+        text = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        return Admission("PodOSSelectorNodeLabelDoesNotMatch", text)
+    named = (pod["spec"].get("os") or {}).get("name")
+    running = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem") or system or "linux"
+    if named and named != running:
+        return Admission("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    return ADMITTED
 
 
 def admit(

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from weir.simulation.kubelet.programs.images import is_missing
 from weir.simulation.kubelet.programs.play import Play, Stage
+from weir.simulation.kubelet.programs.probes import Foretold
 
 Document = dict[str, Any]
 PREFIX: Final = "weir.dev/"
@@ -35,6 +36,7 @@ STOP_EXIT_CODE: Final = "stop-exit-code"
 PRE_STOP_SECONDS: Final = "pre-stop-seconds"
 IMAGE_PULL: Final = "image-pull"
 SETTINGS: Final = (RUN_SECONDS, EXIT_CODE, STOP_SECONDS, STOP_EXIT_CODE, PRE_STOP_SECONDS, IMAGE_PULL)
+PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 IGNORES: Final = "ignore"
 FAILS: Final = "fail"
 INTERRUPTED: Final = 143  # 128 + SIGTERM
@@ -115,6 +117,12 @@ class Behaviour:
         """Return how the command of a container goes that is started now, if it can be played."""
         return self._stage.play(pod, container, start, now) if self._stage is not None else None
 
+    def probes(self, pod: Document, container: Document, start: int, now: float) -> Foretold:
+        """Return when the probes of a container that starts now let it be ready, and end it."""
+        if self._stage is None or not any(name in container for name in PROBES):
+            return Foretold()
+        return self._stage.probes(pod, container, start, now)
+
     def missing(self, pod: Document, container: Document) -> str:
         """Return the ConfigMap, Secret or key that a container cannot be created without, or ""."""
         return self._stage.missing(pod, container) if self._stage is not None else ""
@@ -147,29 +155,38 @@ class Behaviour:
         rate = self._life.failure_rate if ordinary else 0.0
         return 1 if rate and self._chance.random() < rate else 0
 
-    def stop_seconds(self, container: str, *, ordinary: bool) -> float:
+    def stop_seconds(self, container: str, *, ordinary: bool, play: Play | None = None) -> float:
         """Return how long the container runs on after SIGTERM; for ever if it ignores it."""
         text = self._text(STOP_SECONDS, container, ordinary)
         if text == IGNORES:
             return math.inf
         asked = _seconds(text)
+        if asked is None and play is not None and play.on_term is not None:
+            return play.on_term[0]
         return self._varied(self._life.terminate_seconds) if asked is None else asked
 
-    def stop_exit_code(self, container: str, *, ordinary: bool) -> int:
+    def stop_exit_code(self, container: str, *, ordinary: bool, play: Play | None = None) -> int:
         """Return how the container ends after SIGTERM."""
         asked = _code(self._text(STOP_EXIT_CODE, container, ordinary))
         if asked is not None:
             return asked
+        if play is not None and play.on_term is not None:
+            return play.on_term[1]
         return 0 if self._runs_for_ever or not ordinary else INTERRUPTED
 
-    def pre_stop_seconds(self, container: Document, *, ordinary: bool) -> float:
-        """Return how long the container's preStop hook takes; a `sleep` takes as long as it says."""
+    def pre_stop_seconds(
+        self, container: Document, *, ordinary: bool, pod: Document | None = None, now: float = 0.0
+    ) -> float:
+        """Return how long the container's preStop hook takes: as long as its `sleep` or its command says."""
         hook = (container.get("lifecycle") or {}).get("preStop")
         if not hook:
             return 0.0
         asked = _seconds(self._text(PRE_STOP_SECONDS, container["name"], ordinary))
         if asked is not None:
             return asked
+        command = (hook.get("exec") or {}).get("command")
+        if command and pod is not None and self._stage is not None:
+            return self._stage.hook_seconds(pod, container, command, now) or 0.0
         return float((hook.get("sleep") or {}).get("seconds") or 0)
 
     def failed_pulls(self, container: str, *, ordinary: bool, image: str = "") -> float:

@@ -83,7 +83,12 @@ class Container:
     at: float = math.inf  #: when it ends (running) or is started or pulled again (otherwise)
     exit_code: int = 0  #: of the end at that time
     stopping: bool = False
+    passed: bool = False  #: a sidecar that has started once lets the others start
     renewed: bool = False  #: its image was changed: it starts anew
+    ready_at: float = 0.0  #: when its probes let it be ready
+    started_up_at: float = 0.0  #: when its startup probe has succeeded
+    killed_at: float = math.inf  #: when a probe has failed too often
+    shown: int = 0  #: how far its probes were when somebody last looked
     play: Play | None = None  #: of this run, when its command can be played
 
     @property
@@ -94,11 +99,32 @@ class Container:
     def ordinary(self) -> bool:
         return self.role is Role.ORDINARY
 
+    def probed(self, now: float) -> int:
+        """Return how far a running container's probes are: 0 at first, 1 when it has started, 2 when it is ready."""
+        return (now >= self.started_up_at) + (now >= self.ready_at)
+
+    @property
+    def started(self) -> bool:
+        """Whether it runs and its startup probe has succeeded."""
+        return self.state is State.RUNNING and self.shown >= 1
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and its probes say that it is ready."""
+        return self.state is State.RUNNING and self.shown >= 2
+
+    @property
+    def wakes_at(self) -> float:
+        """When something happens to it by itself."""
+        if self.state is not State.RUNNING or self.shown >= 2:
+            return min(self.at, self.killed_at) if self.state is State.RUNNING else self.at
+        return min(self.at, self.killed_at, self.ready_at if self.shown else self.started_up_at)
+
     @property
     def done(self) -> bool:
         """Whether the containers behind an init container may start."""
         if self.role is Role.SIDECAR:
-            return self.starts > 0 and self.reason != INITIALIZING
+            return self.starts > 0 and self.reason != INITIALIZING and (self.started or self.passed)
         return self.state is State.TERMINATED and self.ended is not None and self.ended.exit_code == 0
 
 
@@ -221,7 +247,7 @@ class PodLife:
             return min(self.sandbox_at, self.deadline)
         if any(each.renewed and each.role is not Role.INIT for each in self._turn()):
             return 0.0
-        return min(min((each.at for each in self._turn()), default=math.inf), self.deadline)
+        return min(min((each.wakes_at for each in self._turn()), default=math.inf), self.deadline)
 
     @property
     def deadline(self) -> float:
@@ -272,6 +298,14 @@ class PodLife:
             elif initialized or each.role is Role.EPHEMERAL:
                 yield each
 
+    def _fail_probe(self, container: Container, now: float) -> None:
+        """End a container whose startup or liveness probe has failed too often."""
+        kind = "startup" if not container.shown else "liveness"
+        self._record("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: ")
+        text = f"Container {container.name} failed {kind} probe, will be restarted"
+        self._record("Normal", "Killing", text)
+        self._stop(container, KILLED, now)
+
     def _renew(self, container: Container, now: float) -> None:
         """Start a container anew, whose image was changed: without back-off."""
         container.renewed, container.pulls = False, 0
@@ -291,6 +325,12 @@ class PodLife:
             self._renew(container, now)
             return True
         if container.state is State.RUNNING:
+            if (shown := container.probed(now)) > container.shown:
+                container.shown, container.passed = shown, True
+                return True
+            if now >= container.killed_at:
+                self._fail_probe(container, now)
+                return True
             if now < container.at:
                 return False
             self._stop(container, container.exit_code, now)
@@ -366,6 +406,11 @@ class PodLife:
         container.state, container.reason, container.message = State.RUNNING, "", ""
         container.ended, container.started_at = None, now
         container.at = now + run
+        foretold = self.behaviour.probes(self.pod, container.spec, start, now)
+        container.started_up_at, container.ready_at = now + foretold.started, now + foretold.ready
+        container.killed_at, container.shown = now + foretold.killed, 0
+        container.shown = container.probed(now)
+        container.passed = container.passed or container.shown > 0
         # The first restart comes at once; what pulling the image took does not count.
         longer = min(max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS)
         container.back_off = longer if container.starts else 0.0
@@ -469,8 +514,10 @@ class PodLife:
 
     def _signal(self, container: Container, now: float) -> None:
         self._record("Normal", "Killing", f"Stopping container {container.name}")
-        hook = self.behaviour.pre_stop_seconds(container.spec, ordinary=container.ordinary)
-        stop = self.behaviour.stop_seconds(container.name, ordinary=container.ordinary)
+        ordinary = container.ordinary
+        hook = self.behaviour.pre_stop_seconds(container.spec, ordinary=ordinary, pod=self.pod, now=now)
+        play = container.play
+        stop = self.behaviour.stop_seconds(container.name, ordinary=container.ordinary, play=play)
         last = self.kill_at
         if (
             hook and now + hook >= last and last > now
@@ -482,7 +529,9 @@ class PodLife:
             return  # it ends before that, as it would have
         if by_itself <= last:
             container.at = by_itself
-            container.exit_code = self.behaviour.stop_exit_code(container.name, ordinary=container.ordinary)
+            container.exit_code = self.behaviour.stop_exit_code(
+                container.name, ordinary=container.ordinary, play=play
+            )
         else:
             container.at, container.exit_code = max(last, now), KILLED
 

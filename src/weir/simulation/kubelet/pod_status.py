@@ -61,8 +61,8 @@ def container_status(container: Container) -> Document:
         "name": container.name,
         "image": image,
         "imageID": f"weir.dev/simulated/{image}" if container.starts else "",
-        "ready": running if container.role is not Role.INIT else container.done,
-        "started": running,
+        "ready": container.ready if container.role is not Role.INIT else container.done,
+        "started": container.started if container.role is not Role.INIT else running,
         "restartCount": max(container.starts - 1, 0),
         "state": _state(container),
     }
@@ -127,9 +127,7 @@ def _containers_ready(life: PodLife, phase: str) -> Document:
     if phase in ("Succeeded", "Failed"):
         return _condition("ContainersReady", False, "PodCompleted" if phase == "Succeeded" else "PodFailed")
     unready = [
-        each.name
-        for each in life.containers
-        if each.role in (Role.SIDECAR, Role.ORDINARY) and each.state is not State.RUNNING
+        each.name for each in life.containers if each.role in (Role.SIDECAR, Role.ORDINARY) and not each.ready
     ]
     if unready:
         message = f"containers with unready status: [{' '.join(unready)}]"

@@ -30,7 +30,7 @@ from weir.objects.times import format_time
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.simulation.kubelet import claim_preparation, volume_mounts
-from weir.simulation.kubelet.admit import Admission, admit, needs_admission
+from weir.simulation.kubelet.admit import Admission, admit, admit_system, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife, Printing
@@ -107,8 +107,9 @@ class PodWorker:
         """A pod was deleted."""
         for seen in (self._admitted, self._rejected, self._deleted):
             seen.discard(uid)
-        for each in (self._views, self._lives, self._stages, self._hosts, self._addresses, self._written):
+        for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
+        self._stages.pop(uid, None)
         self._files.forget(uid)
 
     def forget_node(self, name: str) -> None:
@@ -312,7 +313,9 @@ class PodWorker:
                 pod=about,
                 node=node_view.name,
             )
-            answer = admit(view, node_view, list(self._others(pod)), self._gates, evaluate)
+            answer = admit_system(pod, node)
+            if answer:
+                answer = admit(view, node_view, list(self._others(pod)), self._gates, evaluate)
         except (ViewError, ValueError) as error:
             answer = Admission(
                 "UnexpectedAdmissionError", f"Unexpected error while attempting to admit: {error}"

@@ -11,6 +11,8 @@ import pytest
 from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife, State
 from weir.simulation.kubelet.pod_status import phase_of, status_of
+from weir.simulation.kubelet.programs.files import Files
+from weir.simulation.kubelet.programs.play import Stage
 
 DELETED = Ending()
 
@@ -385,3 +387,71 @@ def test_an_image_without_a_name_is_never_pulled():
     status = status_of(life, "h", "p", (), "now")["containerStatuses"][0]["state"]["waiting"]
     assert status["reason"] == "InvalidImageName"
     assert status["message"].endswith('couldn\'t parse image name "!!!": invalid reference format')
+
+
+def played(container, restart="Always", **spec):
+    pod = document(restart, containers=[{"name": "c", "image": "busybox", **container}], nodeName="n", **spec)
+    chance = random.Random(1)
+    return PodLife.begin(pod, Behaviour(pod, Life(), chance, Stage({}, Files(), chance)), 0.0)
+
+
+def readiness(life):
+    status = status_of(life, "h", "p", (), "now")
+    return next(each["status"] for each in status["conditions"] if each["type"] == "Ready")
+
+
+def test_a_readiness_probe_delays_being_ready():
+    life = played({"readinessProbe": {"httpGet": {"port": 80}, "initialDelaySeconds": 60}})
+    play(life, 30)
+    assert (phase_of(life), readiness(life), life.due()) == ("Running", "False", 61.0)
+    play(life, 70)
+    assert readiness(life) == "True"
+
+
+def test_a_liveness_probe_that_fails_ends_its_container():
+    probe = {"exec": {"command": ["cat", "/tmp/health"]}, "periodSeconds": 1, "failureThreshold": 1}
+    script = "echo ok >/tmp/health; sleep 10; rm -rf /tmp/health; sleep 600"
+    life = played({"command": ["/bin/sh", "-c", script], "livenessProbe": probe})
+    play(life, 40)
+    (container,) = life.containers
+    assert (container.starts, container.last.exit_code) == (3, 137)
+    assert "Container c failed liveness probe, will be restarted" in [
+        each.message for each in life.occurrences
+    ]
+
+
+def test_a_startup_probe_holds_back_the_containers_behind_a_sidecar():
+    probe = {"exec": {"command": ["cat", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 60}
+    sidecar = {"name": "s", "image": "busybox", "restartPolicy": "Always", "startupProbe": probe}
+    sidecar["command"] = ["sh", "-c", "sleep 5; touch /tmp/up; sleep 1000"]
+    life = played({}, initContainers=[sidecar])
+    play(life, 4)
+    assert [look(each) for each in life.containers] == ["s runs", "c PodInitializing"]
+    play(life, 10)
+    assert [look(each) for each in life.containers] == ["s runs", "c runs"]
+
+
+@pytest.mark.parametrize(
+    ("script", "ended", "code"),
+    [
+        ("_term(){\n sleep 5\n exit 9\n}\ntrap _term SIGTERM\nwhile true; do sleep 1; done", 25.0, 9),
+        ("trap '' TERM; sleep 1000", 50.0, 137),
+        ("trap 'exit 0' TERM; sleep 1000", 20.0, 0),
+    ],
+)
+def test_a_trap_decides_what_follows_sigterm(script, ended, code):
+    life = played({"command": ["sh", "-c", script]}, "Never")
+    play(life, 20)
+    life.end(20.0, DELETED)
+    play(life, 100)
+    (container,) = life.containers
+    assert (container.ended.finished_at, container.ended.exit_code) == (ended, code)
+
+
+def test_a_pre_stop_command_takes_its_time():
+    hook = {"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 15"]}}}
+    life = played({"command": ["sleep", "1000"], "lifecycle": hook})
+    play(life, 20)
+    life.end(20.0, DELETED)
+    play(life, 100)
+    assert life.containers[0].ended.finished_at == 36.0

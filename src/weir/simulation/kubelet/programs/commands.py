@@ -206,6 +206,22 @@ def _sh(shell: Shell, arguments: Sequence[str], input: str) -> int:
     return 0  # nothing to read
 
 
+def _trap(shell: Shell, arguments: Sequence[str], input: str) -> int:
+    """Note what is done on a signal; `-` is what is done without a trap."""
+    if len(arguments) < 2:
+        raise Unplayable("trap")
+    action, *signals = arguments
+    for signal in signals:
+        name = {"15": "TERM", "2": "INT", "0": "EXIT"}.get(signal, signal.removeprefix("SIG"))
+        if name not in ("TERM", "INT", "HUP", "QUIT"):
+            raise Unplayable(f"trap {signal}")
+        if action == "-":
+            shell.traps.pop(name, None)
+        else:
+            shell.traps[name] = action
+    return 0
+
+
 def _expr(shell: Shell, arguments: Sequence[str], input: str) -> int:
     if len(arguments) != 3:
         raise Unplayable("expr")
@@ -290,9 +306,9 @@ def _paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _hostname(shell: Shell, arguments: Sequence[str], input: str) -> int:
-    if arguments:
+    if list(arguments) not in ([], ["-f"], ["--fqdn"]):
         raise Unplayable("hostname with arguments")
-    shell.print(f"{shell.variables.get('HOSTNAME', '')}\n")
+    shell.print(f"{shell.full_hostname if arguments else shell.hostname}\n")
     return 0
 
 
@@ -315,6 +331,32 @@ def _sort(shell: Shell, arguments: Sequence[str], input: str) -> int:
     if arguments:
         raise Unplayable("sort")
     shell.print("".join(f"{each}\n" for each in sorted(input.splitlines())))
+    return 0
+
+
+def _wc(shell: Shell, arguments: Sequence[str], input: str) -> int:
+    if not arguments or arguments[0] != "-l" or len(arguments) > 2:
+        raise Unplayable("wc")
+    if len(arguments) == 1:
+        shell.print(f"{input.count(chr(10))}\n")
+        return 0
+    text = shell.disk.read(arguments[1], shell.after)
+    if text is None:
+        shell.print(f"wc: {arguments[1]}: No such file or directory\n")
+        return 1
+    shell.print(f"{text.count(chr(10))} {arguments[1]}\n")
+    return 0
+
+
+def _awk(shell: Shell, arguments: Sequence[str], input: str) -> int:
+    """Print one field of each line; other programs are not read."""
+    found = re.fullmatch(r"\{\s*print\s+\$(\d)\s*\}", arguments[0]) if len(arguments) == 1 else None
+    if found is None:
+        raise Unplayable("awk")
+    number = int(found[1])
+    for line in input.splitlines():
+        fields = [line, *line.split()]
+        shell.print(f"{fields[number] if number < len(fields) else ''}\n")
     return 0
 
 
@@ -347,11 +389,14 @@ COMMANDS: Final[dict[str, Run]] = {
     "bash": _sh,
     "ash": _sh,
     "expr": _expr,
+    "trap": _trap,
     "test": _test,
     "[": _bracket,
     "[[": _bracket,
     "hostname": _hostname,
     "grep": _grep,
     "sort": _sort,
+    "wc": _wc,
+    "awk": _awk,
     "/pause": _pause,
 }

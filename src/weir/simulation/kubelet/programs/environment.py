@@ -85,7 +85,7 @@ def environment(
 ) -> dict[str, str]:
     """Return the variables of a container; raises Missing, and Unplayable where one is not known."""
     spec = pod["spec"]
-    found = {"PATH": PATH, "HOSTNAME": _hostname(pod), "HOME": "/root"}
+    found = {"PATH": PATH, "HOSTNAME": hostnames(pod)[0], "HOME": "/root"}
     if spec.get("enableServiceLinks") is not False:
         for service in objects.services:
             found.update(service_variables(service))
@@ -101,9 +101,21 @@ def environment(
     return found
 
 
-def _hostname(pod: Document) -> str:
-    spec = pod["spec"]
-    return str(spec.get("hostnameOverride") or spec.get("hostname") or pod["metadata"]["name"][:63])
+def hostnames(pod: Document) -> tuple[str, str]:
+    """Return the name of a pod's host, and its name in the domain of the cluster, if it has one.
+
+    >>> spec = {"hostname": "db", "subdomain": "data"}
+    >>> hostnames({"metadata": {"name": "p", "namespace": "d"}, "spec": spec})
+    ('db', 'db.data.d.svc.cluster.local')
+    """
+    spec, metadata = pod["spec"], pod["metadata"]
+    if override := spec.get("hostnameOverride"):
+        return str(override), str(override)
+    name = str(spec.get("hostname") or metadata["name"][:63])
+    if not spec.get("subdomain"):
+        return name, name
+    full = f"{name}.{spec['subdomain']}.{metadata['namespace']}.svc.cluster.local"
+    return (full if spec.get("setHostnameAsFQDN") else name), full
 
 
 def _all_of(source: Document, pod: Document, objects: Objects) -> dict[str, str]:

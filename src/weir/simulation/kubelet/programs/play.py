@@ -13,16 +13,24 @@ from __future__ import annotations
 import math
 import posixpath
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.simulation.kubelet.programs import images
 from weir.simulation.kubelet.programs.commands import find
-from weir.simulation.kubelet.programs.environment import NOTHING, Missing, Objects, environment, expand_all
+from weir.simulation.kubelet.programs.environment import (
+    NOTHING,
+    Missing,
+    Objects,
+    environment,
+    expand_all,
+    hostnames,
+)
 from weir.simulation.kubelet.programs.files import Files, Place
+from weir.simulation.kubelet.programs.probes import Foretold, foretell
 from weir.simulation.kubelet.programs.shell import Exit, ForEver, Printed, Shell, text_of
-from weir.simulation.kubelet.programs.syntax import Unplayable
+from weir.simulation.kubelet.programs.syntax import Unplayable, parse
 
 Document = Mapping[str, Any]
 TERMINATION_LOG: Final = "/dev/termination-log"
@@ -39,6 +47,7 @@ class Play:
     exit_code: int
     printed: tuple[Printed, ...] = ()
     message: str = ""  #: what it left for the status
+    on_term: tuple[float, int] | None = None  #: after how many seconds, and how, it ends after SIGTERM
 
 
 class Stage:
@@ -73,10 +82,41 @@ class Stage:
             if not words:
                 return None
             disk.begin()
-            shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768))
+            shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768), *hostnames(pod))
             return _played(shell, words, container, disk)
         except (Unplayable, Missing):
             disk.undo()
+            return None
+
+    def probes(self, pod: Document, container: Document, start: int, now: float) -> Foretold:
+        """Return when the probes of a container that starts now let it be ready, and end it."""
+
+        def answer(probe: Document, after: float) -> bool | None:
+            command = (probe.get("exec") or {}).get("command")
+            found = self._run(pod, container, command, start, now + after) if command else None
+            if found is None:
+                return None
+            return found.exit_code == 0 and found.seconds <= float(probe.get("timeoutSeconds") or 1)
+
+        return foretell(container, answer)
+
+    def hook_seconds(
+        self, pod: Document, container: Document, command: Sequence[str], now: float
+    ) -> float | None:
+        """Return how long a command of a hook takes; None when it cannot be played."""
+        found = self._run(pod, container, command, 0, now)
+        return None if found is None else found.seconds
+
+    def _run(
+        self, pod: Document, container: Document, command: Sequence[str], start: int, at: float
+    ) -> Play | None:
+        """Play a command inside a container that is there."""
+        disk = _Disk(pod, container, self._files, start, at)
+        try:
+            variables = environment(pod, container, self._node, self.objects)
+            shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768), *hostnames(pod))
+            return _played(shell, tuple(command), container, disk)
+        except (Unplayable, Missing):
             return None
 
     def stop(self, pod: Document, container: Document, start: int, now: float) -> None:
@@ -91,13 +131,51 @@ def _played(shell: Shell, words: tuple[str, ...], container: Document, disk: _Di
     except Exit as exit:
         code = exit.code
     except ForEver:
-        return Play(math.inf, 0, tuple(shell.printed))
+        return Play(math.inf, 0, tuple(shell.printed), on_term=_trapped(shell))
     path = container.get("terminationMessagePath") or TERMINATION_LOG
     message = (disk.read(path, shell.after) or "")[:LONGEST_MESSAGE]
     if not message and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         lines = text_of(shell.printed).splitlines(keepends=True)
         message = "".join(lines[-MOST_LOG_LINES:])[-LONGEST_LOG_MESSAGE:]
-    return Play(shell.after, code, tuple(shell.printed), message)
+    return Play(shell.after, code, tuple(shell.printed), message, _trapped(shell))
+
+
+def _trapped(shell: Shell) -> tuple[float, int] | None:
+    """Return how a script ends that catches SIGTERM; one whose trap does not exit goes on until it is killed."""
+    text = shell.traps.get("TERM")
+    if text is None:
+        return None
+    after = Shell(
+        dict(shell.variables),
+        NoDisk(),
+        find,
+        shell.random,
+        shell.hostname,
+        shell.full_hostname,
+        functions=shell.functions,
+    )
+    try:
+        after.run(parse(text))
+    except Exit as exit:
+        return after.after, exit.code
+    except ForEver:
+        pass
+    return math.inf, 0
+
+
+class NoDisk:
+    """No files: what a trap writes is not looked at."""
+
+    uses = 0
+
+    def read(self, path: str, after: float) -> str | None:
+        return None
+
+    def write(self, path: str, text: str | None, after: float) -> None:
+        pass
+
+    def is_folder(self, path: str, after: float) -> bool:
+        return False
 
 
 class _Disk:

@@ -19,6 +19,7 @@ from weir.simulation.kubelet.programs import syntax
 from weir.simulation.kubelet.programs.syntax import Part, Script, Unplayable, Word
 
 MOST_STEPS: Final = 5000
+DEEPEST_CALLS: Final = 20
 MOST_OUTPUT: Final = 1 << 16
 MOST_TEXT: Final = 1 << 20  # characters that variables, substitutions and output may come to in one script
 DEEPEST: Final = 40  # shells in shells, brackets and tests in each other
@@ -64,13 +65,20 @@ class Shell:
     disk: Disk
     find: Callable[[str], Callable[[Shell, Sequence[str], str], int]]  #: the command of a name
     random: Callable[[], int]
+    hostname: str = ""
+    full_hostname: str = ""
     arguments: tuple[str, ...] = ()
     after: float = 0.0  #: seconds since the beginning
     printed: list[Printed] = field(default_factory=list)
     last: int = 0  #: $?
     exits_on_error: bool = False  #: set -e
+    functions: dict[str, Script] = field(default_factory=dict)
+    traps: dict[str, str] = field(
+        default_factory=dict
+    )  #: what is run on a signal; "": nothing, it is ignored
     _caught: list[list[str]] = field(default_factory=list)
     _steps: int = 0
+    _calls: int = 0
     _length: int = 0
     _text: int = 0
     _depth: int = 0
@@ -141,6 +149,9 @@ class Shell:
                 return code
             case syntax.While():
                 return self._loop(command)
+            case syntax.Function(name, body):
+                self.functions[name] = body
+                return 0
 
     def _loop(self, loop: syntax.While) -> int:
         code, began, rounds = 0, len(self.printed), 0
@@ -156,6 +167,16 @@ class Shell:
             same = self.variables == before and self.disk.uses == uses
             if same and (len(self.printed) == began or rounds >= MOST_ROUNDS):
                 raise ForEver  # each round is like the one before
+
+    def _call(self, name: str, arguments: list[str], input: str) -> int:
+        self._calls += 1
+        if self._calls > DEEPEST_CALLS:
+            raise Unplayable("functions call each other too deeply")
+        before, self.arguments = self.arguments, (name, *arguments)
+        try:
+            return self.run(self.functions[name], input)
+        finally:
+            self.arguments, self._calls = before, self._calls - 1
 
     def _condition(self, script: Script) -> int:
         self._tested += 1
@@ -190,7 +211,10 @@ class Shell:
         before = dict(self.variables)
         self.variables.update(assigned)
         try:
-            code = self.find(name)(self, arguments, input)
+            if name in self.functions:
+                code = self._call(name, arguments, input)
+            else:
+                code = self.find(name)(self, arguments, input)
         finally:
             if assigned:
                 self.variables = before

@@ -85,7 +85,13 @@ class Group:
     subshell: bool
 
 
-Command = Simple | If | While | For | Group
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    body: Script
+
+
+Command = Simple | If | While | For | Group | Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,23 @@ class _Reader:
             return Group(body, following == "(")
         if following in KEYWORDS:
             raise Unplayable(f"unexpected {following!r}")
+        if following.isidentifier() and self._opens_function(following):
+            return self._function(following)
         return self._simple()
+
+    def _opens_function(self, name: str) -> bool:
+        rest = self.text[self.at + len(name) :].lstrip(" \t")
+        return rest.startswith("(") and rest[1:].lstrip(" \t").startswith(")")
+
+    def _function(self, name: str) -> Function:
+        self.at += len(name)
+        self.take("(")
+        self.take(")")
+        self._newlines()
+        self.take("{")
+        body = self.script(("}",))
+        self.take("}")
+        return Function(name, body)
 
     def _if(self) -> If:
         branches: list[tuple[Script, Script]] = []

@@ -76,6 +76,7 @@ def script(text, **how):
         (["sh", "-c", "exit $(( (1 + 2) * 3 - 8 % 5 ))"], 0, 6),
         (["sh", "-c", "[ $(expr 7 % 2) -ne 0 ] && exit 1"], 0, 1),
         (["sh", "-c", "exec sleep 3"], 3, 0),
+        (["sh", "-c", "f() { sleep $1; return_code=5; }; f 2; exit $return_code"], 2, 5),
         (["sh", "-c", "while true; do sleep 1; done"], math.inf, 0),
         (["sh", "-c", "tail -f /dev/null"], math.inf, 0),
         (["sh", "-c", "sleep infinity"], math.inf, 0),
@@ -98,7 +99,8 @@ def test_a_command_decides_how_long_its_container_runs_and_how_it_ends(command, 
         "echo 'open",
         "echo `date`",
         "cat /etc/passwd",
-        "trap 'exit 0' TERM; sleep 5",
+        "trap 'exit 0' EXIT; sleep 5",
+        "f() { f; }; f",
         "(" * 100 + "true" + ")" * 100,
         "exit $((1 / 0))",
     ],
@@ -226,3 +228,27 @@ def test_no_script_holds_its_node_up(text):
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_file_that_counts_the_runs():
+    script = """
+f=/data/restartCount
+count=$(echo 'hello' >> $f ; wc -l $f | awk {'print $1'})
+if [ $count -eq 1 ]; then
+\texit 1
+fi
+if [ $count -eq 2 ]; then
+\texit 0
+fi
+while true; do sleep 1; done
+"""
+    stage = Stage({}, Files(), random.Random(1))
+    pod = pod_of("sh", "-c", script, volumeMounts=DATA)
+    runs = [play(pod, stage=stage, start=n, now=100.0 + n) for n in range(3)]
+    assert [(each.exit_code, each.seconds) for each in runs] == [(1, 0.0), (0, 0.0), (0, math.inf)]
+
+
+def test_names_of_the_host():
+    pod = pod_of("sh", "-c", "echo $(hostname)';'$(hostname -f)';'")
+    pod["spec"]["hostnameOverride"] = "override-host"
+    assert text_of(play(pod).printed) == "override-host;override-host;\n"

@@ -1,0 +1,84 @@
+"""When does a container become ready, and when do its probes end it? Foretold when it starts.
+
+Spec: core/v1 Probe; the numbers that are not set are Kubernetes' defaults. A probe that runs a command which can be
+played answers what the command would; every other one succeeds, because nothing listens in a simulated container.
+What surprises: a container that was ready stays so until it ends, whatever its files become later.
+Not here: what a command answers (.play), what follows (weir.simulation.kubelet.pod_lifecycle).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Document = Mapping[str, Any]
+#: What a probe answers when it looks so many seconds after the start; None: that cannot be told.
+Answer = Callable[[Document, float], bool | None]
+MOST_LOOKS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Seconds after a container's start."""
+
+    started: float = 0.0  #: when its startup probe succeeded
+    ready: float = 0.0
+    killed: float = math.inf  #: when a startup or liveness probe has failed too often
+
+
+def foretell(container: Document, answer: Answer) -> Foretold:
+    """Return when the probes of a container let it be ready, and end it.
+
+    >>> foretell({"readinessProbe": {"httpGet": {}, "initialDelaySeconds": 30}}, lambda probe, at: None)
+    Foretold(started=0.0, ready=30.0, killed=inf)
+    """
+    started = 0.0
+    if startup := container.get("startupProbe"):
+        started, failed = _looks(startup, 0.0, answer)
+        if failed < started:
+            return Foretold(math.inf, math.inf, failed)
+    ready = started
+    if readiness := container.get("readinessProbe"):
+        ready, _ = _looks(readiness, started, answer, lasting=True)
+    killed = math.inf
+    if liveness := container.get("livenessProbe"):
+        killed = _first_failure(liveness, started, answer)
+    return Foretold(started, ready, killed)
+
+
+def _looks(probe: Document, since: float, answer: Answer, *, lasting: bool = False) -> tuple[float, float]:
+    """Return when a probe has succeeded, and when it has failed too often before; *lasting* ones go on after that."""
+    period, at, most = _times(probe, since)
+    needed = int(probe.get("successThreshold") or 1)
+    good = bad = 0
+    for _ in range(MOST_LOOKS):
+        fine = answer(probe, at)
+        good, bad = (good + 1, 0) if fine is not False else (0, bad + 1)
+        if good >= needed:
+            return at, math.inf
+        if bad >= most and not lasting:
+            return math.inf, at
+        at += period
+    return math.inf, math.inf
+
+
+def _first_failure(probe: Document, since: float, answer: Answer) -> float:
+    """Return when a probe has failed so often in a row that its container is ended."""
+    period, at, most = _times(probe, since)
+    bad = 0
+    for _ in range(MOST_LOOKS):
+        fine = answer(probe, at)
+        if fine is None:
+            return math.inf
+        bad = 0 if fine else bad + 1
+        if bad >= most:
+            return at
+        at += period
+    return math.inf
+
+
+def _times(probe: Document, since: float) -> tuple[float, float, int]:
+    at = max(since, float(probe.get("initialDelaySeconds") or 0))
+    return float(probe.get("periodSeconds") or 10), at, int(probe.get("failureThreshold") or 3)
