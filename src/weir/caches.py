@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 Answer = TypeVar("Answer")
 LONGEST_KEY = 512
+_TEXT = (str, bytes)
 
 
 class Bounded(NamedTuple):
@@ -49,9 +50,9 @@ def bounded(
         @wraps(function)
         def answer(*arguments: Any, **named: Any) -> Answer:
             for argument in arguments:
-                if isinstance(argument, str | bytes) and len(argument) > longest:
+                if isinstance(argument, _TEXT) and len(argument) > longest:
                     return function(*arguments, **named)
-            return remembered(*arguments, **named)
+            return remembered(*arguments, **named) if named else remembered(*arguments)
 
         name = f"{function.__module__}.{function.__qualname__}"
         REGISTRY.append(Bounded(name, most, lambda: remembered.cache_info().currsize, remembered.cache_clear))

@@ -255,17 +255,23 @@ def list_kind(kind: Kind) -> str:
 
 def list_body(kind: Kind, page: Page) -> bytes:
     """Return a page as the List object of its kind."""
-    head = f'{{"kind":"{list_kind(kind)}","apiVersion":"{kind.api_version}","metadata":'.encode()
     metadata = page.metadata()
     if isinstance(kind, CustomResourceKind):  # such items name their kind, and such a list its end
         metadata.setdefault("continue", "")
         head_of_item = f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
-        joined = b",".join([head_of_item + convert_value(kind, item.value)[1:] for item in page.items])
+        items = [head_of_item + convert_value(kind, item.value)[1:] for item in page.items]
     elif not kind.converted:
-        joined = b",".join([item.value for item in page.items])
+        items = [item.value for item in page.items]
     else:
-        joined = b",".join([convert_value(kind, item.value) for item in page.items])
-    return b"".join((head, msgspec.json.encode(metadata), b',"items":[', joined, b"]}"))
+        items = [convert_value(kind, item.value) for item in page.items]
+    head = f'{{"kind":"{list_kind(kind)}","apiVersion":"{kind.api_version}","metadata":'.encode()
+    head += msgspec.json.encode(metadata) + b',"items":['
+    if not items:
+        return head + b"]}"
+    # Beginning and end go with the first and the last item: a large list is copied once, not once more around it.
+    items[0] = head + items[0]
+    items[-1] += b"]}"
+    return b",".join(items)
 
 
 def too_large(wanted: int, current: int) -> errors.Timeout:

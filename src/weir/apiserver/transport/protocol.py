@@ -428,8 +428,9 @@ class HttpProtocol(asyncio.BufferedProtocol):
         """Write the head and the first slice of an answer."""
         self._transport.write(first_part(answer, keep, head_only=head_only))
 
-    async def _send_rest(self, body: bytes) -> None:
+    async def _send_rest(self, answer: bytes) -> None:
         """Write the slices after the first as the reader takes them, and return when it has taken all."""
+        body = memoryview(answer)  # whose slices are no copies
         at, size = limits.SLICE_BYTES, len(body)
         while at < size and not self._paused:
             self._transport.write(body[at : at + limits.SLICE_BYTES])
