@@ -7,6 +7,7 @@ from weir.objects.kinds import KINDS, Kind
 STORED_ONLY = "nothing: stored for your own programs"
 #: kind → what acts on objects of it, by its name without a group (names are unique among stored kinds)
 ACTS = {
+    "ComponentStatus": "asks scheduler and controller manager at their usual ports",
     "ConfigMap": STORED_ONLY,
     "Endpoints": "written for services, mirrored into slices",
     "Event": "kept for an hour",

@@ -33,6 +33,7 @@ from tests.kubernetes.more_requests import Questions
 from tests.kubernetes.requests import APPLY, MERGE, STRATEGIC, TABLE, Asked, Document, document
 from tests.kubernetes.rights_requests import GROUP as RBAC_GROUP
 from tests.kubernetes.rights_requests import RBAC, bound, rule, user
+from weir.objects.kinds import groups
 from weir.values.pem import encode_pem
 
 GROUP = "/apis/certificates.k8s.io/v1"
@@ -537,7 +538,29 @@ def api_services() -> Iterator[Asked]:
     yield from q.asked
 
 
-CERTIFICATES = [*signing_requests(), *trust_bundles(), *pod_requests(), *migrations(), *api_services()]
+def discovery() -> Iterator[Asked]:
+    """Yield what is served, group version by group version, and how the other components are."""
+    q = Questions("discovery")
+    q.ask("v1", "GET", "/api/v1")
+    for group in (name for name in groups() if name not in ("", "metrics.k8s.io")):
+        for version in ("v1", "v2") if group == "autoscaling" else ("v1",):
+            q.ask(group, "GET", f"/apis/{group}/{version}")
+    for name in ("scheduler", "controller-manager", "etcd-0", "nobody"):
+        q.ask(name, "GET", f"/api/v1/componentstatuses/{name}")
+        q.ask(f"{name} as a table", "GET", f"/api/v1/componentstatuses/{name}", accept=TABLE)
+    q.ask("one component", "GET", "/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0")
+    q.ask("a verb it has not", "DELETE", "/api/v1/componentstatuses/etcd-0")
+    yield from q.asked
+
+
+CERTIFICATES = [
+    *discovery(),
+    *signing_requests(),
+    *trust_bundles(),
+    *pod_requests(),
+    *migrations(),
+    *api_services(),
+]
 
 #: case → why it differs (docs/decisions/0090)
 DIFFERENT: dict[str, str] = {

@@ -17,6 +17,7 @@ from weir import errors
 from weir.apiserver import older_release
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.tokens import Signer
+from weir.apiserver.component_statuses import COMPONENT_STATUS, ComponentStatuses
 from weir.apiserver.customresources.definitions import Definitions
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import not_found_page
@@ -111,7 +112,7 @@ class Handlers:
         if self._release is not None:
             self._read_as_release(request, kind, warnings)
         older = self._release is not None and not self._release.warns(kind)
-        shown = not info.subresource or kind.subresource(info.subresource)
+        shown = kind.subresource(info.subresource) if info.subresource else info.verb in kind.verbs
         if kind.deprecated is not None and not older and shown:
             warnings.append(deprecation(kind))
         if isinstance(kind, CustomResourceKind):
@@ -127,11 +128,14 @@ class Handlers:
             raise errors.MethodNotAllowed()
         accept = request.headers.get(b"accept")
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
-        shapes = SHAPES if kind.stored or kind.group == RESOURCE_METRICS else NO_TABLES
+        computed = kind is COMPONENT_STATUS or kind.group == RESOURCE_METRICS
+        shapes = SHAPES if kind.stored or computed else NO_TABLES
         form = JSON if not accept else negotiate(accept.decode("latin-1"), offered, shapes)
         namespace, name = info.namespace if kind.namespaced else "", info.name
         if self._usage is not None and kind.group == RESOURCE_METRICS:
             return self._measured(request, kind, namespace, name, form)
+        if kind is COMPONENT_STATUS:
+            return await self._components(request, name, form)
         if name:
             if verb != "update":  # there the body is read first, and its name is another one
                 check_name(name)
@@ -263,6 +267,25 @@ class Handlers:
             found = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
         if form.shape == "Table":
             found = self._usage.table(found, form.meta)
+        return self.rendered.in_form(request, 200, _encode(found), form)
+
+    async def _components(self, request: Request, name: str, form: MediaTypeOptions) -> Response:
+        """Return how the other components are."""
+        statuses = ComponentStatuses()
+        if name:
+            found = await statuses.get(name)
+        else:
+            options = ListOptions.parse(request.params, watch=False)
+            found = await statuses.select(COMPONENT_STATUS, options.label_selector, options.field_selector)
+        if form.shape == "Table":
+            found = tables.table(
+                COMPONENT_STATUS,
+                found.get("items", [found]),
+                {},
+                include=tables.check_include(request.params.get("includeObject") or ""),
+                now=self.verbs.clock.time(),
+                version=form.meta,
+            )
         return self.rendered.in_form(request, 200, _encode(found), form)
 
     # -------------------------------------------------------------------------------------- collections

@@ -229,6 +229,16 @@ def _autoscaler(version: str) -> Kind:
 
 KINDS: tuple[Kind, ...] = (
     _body("", "v1", "Binding", "bindings"),
+    _core(
+        "ComponentStatus",
+        "componentstatuses",
+        "cs",
+        namespaced=False,
+        stored=False,
+        verbs=("get", "list"),
+        singular="componentstatus",
+        deprecated=("1.19", ""),
+    ),
     _core("ConfigMap", "configmaps", "cm"),
     _core(
         "Endpoints",

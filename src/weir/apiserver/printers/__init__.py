@@ -19,6 +19,7 @@ from weir.apiserver.printers.certificates import (
     trust_bundle_cells,
 )
 from weir.apiserver.printers.cluster import (
+    component_status_cells,
     device_taint_rule_cells,
     event_cells,
     node_cells,
@@ -181,6 +182,7 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "DeviceTaintRule": device_taint_rule_cells,
+    "ComponentStatus": component_status_cells,
     "CertificateSigningRequest": signing_request_cells,
     "ClusterTrustBundle": trust_bundle_cells,
     "PodCertificateRequest": pod_certificate_cells,

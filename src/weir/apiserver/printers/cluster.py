@@ -19,6 +19,15 @@ from weir.apiserver.printers.values import (
 )
 
 
+def component_status_cells(found: Document, now: float) -> Cells:
+    """Return the cells of one ComponentStatus."""
+    said = next((one for one in found.get("conditions") or () if one.get("type") == "Healthy"), None)
+    if said is None:
+        return [name_of(found), "Unknown", "", ""]
+    state = "Healthy" if is_true(said) else "Unhealthy"
+    return [name_of(found), state, said.get("message") or "", said.get("error") or ""]
+
+
 def node_cells(node: Document, now: float) -> Cells:
     ready = condition_of(node, "Ready")
     state = ["Unknown" if ready is None else "Ready" if is_true(ready) else "NotReady"]

@@ -43,6 +43,7 @@ DESCRIPTIONS: Final = {
     "Duration": "How long it ran, or has been running.",
     "Effect": "What the taint does to pods that do not tolerate it.",
     "Endpoints": "The addresses and ports behind the service.",
+    "Error": "Why the component could not be asked.",
     "External-IP": "The address from outside of the cluster.",
     "First Seen": "How long ago it happened first.",
     "Global-Default": "Whether pods that name no class get this one.",

@@ -77,6 +77,13 @@ def just_stored(kind: Kind, value: bytes) -> bytes:
     return served(kind, value)
 
 
+def is_of_another_version(kind: Kind, value: bytes) -> bool:
+    """Return whether a custom resource lies in the store in a version that is not the storage version any more."""
+    if not isinstance(kind, CustomResourceKind):
+        return False
+    return not value.endswith(f',"apiVersion":"{kind.group}/{kind.storage}"}}'.encode())
+
+
 def decode(kind: Kind, value: bytes) -> Document:
     """Return stored bytes as a document that may be edited."""
     document: Document = {"kind": kind.kind, "apiVersion": kind.api_version}

@@ -333,6 +333,13 @@ class Verbs:
             del write.warnings[before:]
         raise errors.Conflict.object(kind, name)
 
+    async def _is_outdated(self, kind: Kind, key: str) -> bool:
+        """Return whether a write that changes nothing is stored all the same: with another key, in another version."""
+        stored = self.store.get(key)
+        if stored is not None and codec.is_of_another_version(kind, stored.value):
+            return True
+        return await self.store.stale(key)
+
     async def _replace(
         self, write: WriteRequest, found: KeyValue, old: Document, new: Document
     ) -> WriteResult | None:
@@ -390,7 +397,7 @@ class Verbs:
             documents.settle(new, kind)
         else:
             await self.off_loop.run(write.turn, documents.settle, new, kind)
-        if new == old and (write.dry_run or not await self.store.stale(found.key)):
+        if new == old and (write.dry_run or not await self._is_outdated(kind, found.key)):
             return WriteResult(200, codec.served(served, found.value))
         shown = new if served is kind else conversion.from_storage(served, new)
         if write.dry_run:

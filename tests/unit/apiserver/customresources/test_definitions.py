@@ -147,3 +147,24 @@ async def test_definitions_are_served_again_after_a_restart(tmp_path):
 async def test_two_servers_of_one_process_do_not_share_kinds(world, tmp_path):
     async with server(tmp_path / "other") as other:
         assert (await other.ask("GET", WIDGETS))[0] == 404
+
+
+async def test_a_write_that_changes_nothing_moves_an_object_to_the_storage_version(world):
+    found = definition({"type": "object"}, plural="movers")
+    second = {**found["spec"]["versions"][0], "name": "v2", "storage": False}
+    found["spec"]["versions"].append(second)
+    await world.define(found)
+    path = "/apis/example.com/v1/namespaces/default/movers"
+    mover = {"apiVersion": "example.com/v1", "kind": "Mover", "metadata": {"name": "a"}, "spec": {}}
+    _, made = await world.ask("POST", path, mover)
+    touch = {"metadata": {"labels": None}}
+    merge = "application/merge-patch+json"
+    _, same = await world.ask("PATCH", f"{path}/a", touch, merge)
+    versions = [{"op": "replace", "path": f"/spec/versions/{i}/storage", "value": bool(i)} for i in (0, 1)]
+    code, _ = await world.ask("PATCH", f"{CRDS}/movers.example.com", versions, "application/json-patch+json")
+    _, moved = await world.ask("PATCH", f"{path}/a", touch, merge)
+    _, again = await world.ask("PATCH", f"{path}/a", touch, merge)
+    seen = [one["metadata"]["resourceVersion"] for one in (made, same, moved, again)]
+    assert code == 200 and seen[0] == seen[1] != seen[2] == seen[3]
+    stored = world.running.server.verbs.store.get("/registry/example.com/movers/default/a").value
+    assert b'"apiVersion":"example.com/v2"' in stored
