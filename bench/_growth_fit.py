@@ -60,6 +60,11 @@ def log_linear(low: Point, n: int) -> float:
     return low.cost * math.log(n) / math.log(low.n)
 
 
+def allowed(low: Point, high: Point) -> float:
+    """Return the exponent up to which a curve counts as n log n between two sizes."""
+    return 1 + math.log(math.log(high.n) / math.log(low.n)) / math.log(high.n / low.n) + TOLERANCE
+
+
 def knee(points: Sequence[Point]) -> int | None:
     """Return the size from which on the curve is steeper than n log n to its end; None when it never is.
 
@@ -69,8 +74,7 @@ def knee(points: Sequence[Point]) -> int | None:
     found = None
     apart = 2 if len(points) > 2 else 1  # a decade, where sizes are √10 apart: single steps are too noisy
     for number, (low, high) in enumerate(zip(points, points[apart:], strict=False)):
-        allowed = 1 + math.log(math.log(high.n) / math.log(low.n)) / math.log(high.n / low.n) + TOLERANCE
-        if exponent(low, high) <= allowed:
+        if exponent(low, high) <= allowed(low, high):
             found = None
         elif found is None:
             found = points[number + apart // 2].n

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import Figure
-from bench._growth_fit import Point, exponent, fitted, knee, sizes
+from bench._growth_fit import Point, allowed, exponent, fitted, knee, sizes
 from bench._growth_picture import draw, said
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +34,7 @@ a level line means that n items cost in step with n, and the dashed lines are n 
 cost of n items. Every point was measured in a process of its own, in processor time (which other programs of the
 machine disturb less than wall time, though they share its caches), on {machine}.
 `python -m bench growth --write` measures and draws it all again."""
+POINT_SECONDS = 600  #: a point that takes longer ends its series
 QUICK = 10  #: how many times smaller the largest size of a quick run is
 
 
@@ -157,9 +158,14 @@ def measured(series: Series, *, quick: bool) -> Grown:
     for size in sizes(series.first, series.last // QUICK if quick else series.last):
         print(f"  {series.name}: {size:,} …", file=sys.stderr, flush=True)
         ask = f"import bench._growth_curves as curves; curves.tell(curves.{series.function}({size}))"
-        answer = subprocess.run(
-            [sys.executable, "-c", ask], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, "-c", ask]
+        try:
+            answer = subprocess.run(
+                command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=POINT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            print(f"  {series.name}: {size:,} took longer than {POINT_SECONDS} s; left out", file=sys.stderr)
+            break
         found = json.loads(answer.stdout.splitlines()[-1])
         points.append(Point(size, 1e6 * found["seconds"] / found["items"]))
         if series.memory and found["holds"]:
@@ -174,7 +180,8 @@ def run(curves: Sequence[Curve] = CURVES, *, quick: bool = True) -> list[Figure]
 
 def grown(curve: Curve, *, quick: bool) -> list[Grown]:
     print(f"{curve.name}: {curve.title}", file=sys.stderr, flush=True)
-    return [measured(series, quick=quick) for series in curve.series]
+    found = [measured(series, quick=quick) for series in curve.series]
+    return [one for one in found if one.points]
 
 
 def figures(found: Mapping[Curve, Sequence[Grown]]) -> list[Figure]:
@@ -197,7 +204,11 @@ def verdict(points: Sequence[Point]) -> str:
     'no worse than n log n'
     """
     at = knee(points)
-    return "no worse than n log n" if at is None else f"worse than n log n from {at:,} on"
+    if at is not None:
+        return f"worse than n log n from {at:,} on"
+    if len(points) > 1 and fitted(points) > allowed(points[0], points[-1]):
+        return "steeper than n log n at small sizes, not at large ones"
+    return "no worse than n log n"
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────
@@ -229,12 +240,15 @@ def _sentence(one: Grown) -> str:
     first, last = one.points[0], one.points[-1]
     costs = f"{said(first.cost, 'µs')} at {first.n:,} and {said(last.cost, 'µs')} at {last.n:,}"
     name = one.series.name
-    return f"{name[0].upper()}{name[1:]}: {costs}, exponent {fitted(one.points):.2f}; {verdict(one.points)}."
+    largest = sizes(one.series.first, one.series.last)[-1]
+    short = f" (not measured here up to {largest:,})" if last.n < largest else ""
+    return f"{name[0].upper()}{name[1:]}: {costs}{short}, exponent {fitted(one.points):.2f}; {verdict(one.points)}."
 
 
 def _memory_sentence(one: Grown) -> str:
     last = one.memory[-1]
-    return f"A {one.series.memory} takes {said(last.cost, 'B')} where there are {last.n:,}."
+    article = "An" if one.series.memory[0] in "aeiou" else "A"
+    return f"{article} {one.series.memory} takes {said(last.cost, 'B')} where there are {last.n:,}."
 
 
 def _rows(name: str, points: Sequence[Point]) -> Iterable[str]:
@@ -297,7 +311,7 @@ def main(arguments: Sequence[str]) -> int:
         print("bench growth: --write needs every curve in full: name none, and not --quick", file=sys.stderr)
         return 2
     found |= {curve: grown(curve, quick="--quick" in options) for curve in chosen}
-    found = {curve: found[curve] for curve in CURVES if curve in found}
+    found = {curve: found[curve] for curve in CURVES if found.get(curve)}
     if "--json" in options:
         print(
             json.dumps(

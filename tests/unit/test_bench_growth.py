@@ -43,6 +43,12 @@ def test_the_knee_is_where_a_curve_gets_steeper_for_good() -> None:
     assert knee(bump) is None
 
 
+def test_a_curve_that_flattens_is_not_called_flat() -> None:
+    rising = [Point(n, cost) for n, cost in zip(sizes(100, 100_000), (1, 4, 16, 30, 40, 44, 46), strict=True)]
+    assert knee(rising) is None
+    assert growth.verdict(rising) == "steeper than n log n at small sizes, not at large ones"
+
+
 def test_the_picture_is_svg_with_every_point_and_both_guides() -> None:
     series = {"flat & level": curve(1.0), "steep": curve(2.0)}
     drawn = draw("A <title>", "nodes", "µs", series, "2 cores, today")
@@ -96,6 +102,18 @@ def test_a_series_asks_a_function_that_is_there_and_is_measured_in_its_own_proce
     measured = growth.measured(small, quick=False)
     assert [point.n for point in measured.points] == [100, 316]
     assert all(point.cost > 0 for point in (*measured.points, *measured.memory))
+
+
+def test_a_point_that_takes_too_long_ends_its_series(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(growth, "POINT_SECONDS", 0.001)
+    assert growth.measured(growth.Series("slow", "startup", 100, 316), quick=False).points == ()
+    assert "slow: 100 took longer than 0.001 s; left out" in capsys.readouterr().err
+
+
+def test_a_curve_that_ends_early_says_so() -> None:
+    (curve_,) = (each for each in CURVES if each.name == "claims")
+    early = Grown(curve_.series[0], tuple(curve(1.0)[:3]), ())
+    assert "(not measured here up to 100,000)" in page({curve_: [early]}, "a machine")
 
 
 def test_what_was_measured_before_is_read_again(tmp_path, capsys) -> None:
