@@ -147,6 +147,7 @@ class Metrics:
         self.stored: Callable[[], Iterable[tuple[str, str, int]]] = tuple
         self.admission = AdmissionMetrics(registry)
         self.webhooks = WebhookMetrics(registry)
+        self.conversions = ConversionMetrics(registry)
         success, failure, error = (self._authenticated.child(r) for r in ("success", "failure", "error"))
         self.authentication_success, self.authentication_failure = success, failure
         self.authentication_error = error
@@ -260,6 +261,37 @@ class AdmissionMetrics:
 
     def child(self, plugin: str, step: str, operation: str, rejected: bool) -> HistogramChild:
         return self._durations.child(plugin, operation, str(rejected).lower(), step)
+
+
+class ConversionMetrics:
+    """Calls of conversion webhooks of custom resources."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._objects = registry.histogram(
+            "apiserver_crd_conversion_webhook_duration_seconds",
+            "CRD webhook conversion duration in seconds",
+            ("crd_name", "from_version", "to_version", "succeeded"),
+            buckets=tuple(0.001 * 2**power for power in range(15)),
+        )
+        self._requests = registry.counter(
+            "apiserver_conversion_webhook_request_total",
+            "Counter for conversion webhook requests with success/failure and failure error type",
+            ("result", "failure_type"),
+        )
+        self._durations = registry.histogram(
+            "apiserver_conversion_webhook_duration_seconds",
+            "Conversion webhook request latency",
+            ("result", "failure_type"),
+            buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60),
+        )
+
+    def note(self, definition: str, versions: Iterable[str], to: str, failure: str, seconds: float) -> None:
+        """Count one request about objects of *versions*; *failure* is "" when it succeeded."""
+        result = "failure" if failure else "success"
+        self._requests.child(result, failure).inc()
+        self._durations.child(result, failure).observe(seconds)
+        for version in versions:
+            self._objects.child(definition, version, to, "false" if failure else "true").observe(seconds)
 
 
 class WebhookMetrics:

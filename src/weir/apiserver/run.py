@@ -394,7 +394,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     server = ApiServer(
         Parts(
             *(served, reader, chain, gates, clock, options.random_bytes, options.event_ttl_seconds),
-            conversion=WebhookConversion(reader, webhook_client),
+            conversion=WebhookConversion(reader, webhook_client, metrics.conversions.note),
         ),
         security,
         metrics=metrics,

@@ -10,8 +10,9 @@ Not here: what is said to a webhook (weir.apiserver.webhooks.conversion_review),
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.registry.conversion import Undecodable
 from weir.apiserver.webhooks.client import endpoint_of
 from weir.apiserver.webhooks.conversion_review import (
+    ConversionFailed,
     batches,
     converted_objects,
     encoded,
@@ -38,6 +40,8 @@ from weir.store import KeyValue
 __all__ = ["WebhookConversion"]
 
 Document = dict[str, Any]
+#: Called with the definition's name, the versions of the objects, the wanted one, what failed ("" nothing), seconds.
+Note = Callable[[str, Iterable[str], str, str, float], None]
 SECONDS: Final = 30.0
 MOST_OBJECTS: Final = 500
 MOST_BYTES: Final = 4 * 1024 * 1024  # an answer may be several times as large
@@ -46,8 +50,9 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # an answer may be several times as large
 class WebhookConversion:
     """Asks the conversion webhooks of definitions."""
 
-    def __init__(self, reader: Reader, client: Client) -> None:
-        self._reader, self._client = reader, client
+    def __init__(self, reader: Reader, client: Client, note: Note | None = None) -> None:
+        """*note* counts what was asked."""
+        self._reader, self._client, self._note = reader, client, note or _unheard
 
     async def read(self, kind: CustomResourceKind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
         """Return stored objects in the version of *kind*, marked as such (weir.customresources.reading)."""
@@ -79,6 +84,19 @@ class WebhookConversion:
         return found
 
     async def _ask(self, kind: CustomResourceKind, sent: list[Document], desired: str) -> list[Document]:
+        """Return the objects in the wanted version, and note how long it took; raises InternalError."""
+        began, failure = time.perf_counter(), ""
+        try:
+            return await self._asked(kind, sent, desired)
+        except ConversionFailed as error:
+            failure = error.failure
+            raise
+        finally:
+            versions = {one["apiVersion"].rpartition("/")[2] for one in sent}
+            to = desired.rpartition("/")[2]
+            self._note(kind.definition, versions, to, failure, time.perf_counter() - began)
+
+    async def _asked(self, kind: CustomResourceKind, sent: list[Document], desired: str) -> list[Document]:
         webhook = kind.conversion.get("webhook") or {}
         version, uid = review_version(webhook), str(uuid.uuid4())
         try:
@@ -89,6 +107,10 @@ class WebhookConversion:
         if len(body) < LARGE_BYTES:
             return converted_objects(body, uid, version, desired, sent)
         return await asyncio.to_thread(converted_objects, body, uid, version, desired, sent)
+
+
+def _unheard(definition: str, versions: Iterable[str], to: str, failure: str, seconds: float) -> None:
+    """Nobody counts."""
 
 
 def _sent(kind: CustomResourceKind, value: bytes) -> Document:

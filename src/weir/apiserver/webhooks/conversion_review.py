@@ -31,6 +31,21 @@ _RESPONSE: Final[Mapping[str, tuple[str, type[Any]]]] = {
 }
 
 
+#: What went wrong, as metrics tell it.
+CALL, MALFORMED, PARTIAL, INVALID = (
+    f"conversion_webhook_{what}_failure"
+    for what in ("call", "malformed_response", "partial_response", "invalid_converted_object")
+)
+
+
+class ConversionFailed(InternalError):
+    """A webhook could not be asked, or its answer cannot be used; *failure* says which."""
+
+    def __init__(self, message: str, failure: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
 def review_version(webhook: Mapping[str, Any]) -> str:
     """Return the first version of ConversionReview that the webhook accepts and we can send."""
     for version in webhook.get("conversionReviewVersions") or ():
@@ -48,10 +63,10 @@ def encoded(objects: Sequence[Document], uid: str, desired: str, version: str) -
     return msgspec.json.encode(review, order="sorted")
 
 
-def failed(kind: str, failure: CallFailed) -> InternalError:
+def failed(kind: str, failure: CallFailed, what: str = CALL) -> ConversionFailed:
     """Return the error for the client when the webhook of *kind* could not be asked."""
     reason = failure.reason.removeprefix("failed to call webhook: ")
-    return InternalError(f"conversion webhook for {kind} failed: {reason}")
+    return ConversionFailed(f"conversion webhook for {kind} failed: {reason}", what)
 
 
 def converted_objects(
@@ -62,14 +77,13 @@ def converted_objects(
     try:
         found = _objects(body, uid, version)
     except CallFailed as failure:
-        raise failed(kind, failure) from failure
+        raise failed(kind, failure, MALFORMED) from failure
     if len(found) != len(sent):
-        raise InternalError(
-            f"conversion webhook for {kind} returned {len(found)} objects, expected {len(sent)}"
-        )
+        text = f"conversion webhook for {kind} returned {len(found)} objects, expected {len(sent)}"
+        raise ConversionFailed(text, PARTIAL)
     for at, one in enumerate(found):
         if not isinstance(one, dict) or not one.get("kind"):
-            raise InternalError(f"Object 'Kind' is missing in '{_text(body, at)}'")
+            raise ConversionFailed(f"Object 'Kind' is missing in '{_text(body, at)}'", INVALID)
     return [_checked(was, now, desired) for was, now in zip(sent, found, strict=True)]
 
 
@@ -139,16 +153,18 @@ def _check_version(review: Mapping[str, Any]) -> None:
 
 
 def _checked(was: Document, now: Document, desired: str) -> Document:
-    """Return a converted object with the metadata it had; raises InternalError when it is another one."""
+    """Return a converted object with the metadata it had; raises ConversionFailed when it is another one."""
     head = f"conversion webhook for {kind_of(was)} returned invalid"
     group_version = now.get("apiVersion") or ""
     if group_version != desired:
-        raise InternalError(
-            f"{head} object at index 0: invalid groupVersion (expected {desired}, received {group_version})"
+        raise ConversionFailed(
+            f"{head} object at index 0: invalid groupVersion (expected {desired}, received {group_version})",
+            INVALID,
         )
     if now["kind"] != was["kind"]:
-        raise InternalError(
-            f"{head} object at index 0: invalid kind (expected {was['kind']}, received {now['kind']})"
+        raise ConversionFailed(
+            f"{head} object at index 0: invalid kind (expected {was['kind']}, received {now['kind']})",
+            INVALID,
         )
     given = now.get("metadata")
     for field, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
@@ -156,11 +172,11 @@ def _checked(was: Document, now: Document, desired: str) -> Document:
         has = given.get(field) if isinstance(given, dict) else ""
         has = has if isinstance(has, str) else ""
         if had != has:
-            raise InternalError(f"{head} object: must have the same {shown}: {had} != {has}")
+            raise ConversionFailed(f"{head} object: must have the same {shown}: {had} != {has}", INVALID)
     try:
         return {**now, "metadata": _restored(was["metadata"], now)}
     except ValueError as error:
-        raise InternalError(f"{head} metadata: {error}") from None
+        raise ConversionFailed(f"{head} metadata: {error}", INVALID) from None
 
 
 def _restored(had: Document, now: Document) -> Document:

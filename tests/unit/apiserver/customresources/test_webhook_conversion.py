@@ -163,6 +163,22 @@ async def test_a_failure_stores_nothing(world, hook):
     assert (await world.ask("GET", f"{V2}/a"))[0] == 404
 
 
+async def test_requests_are_counted_with_what_failed(world, hook):
+    await world.ask("POST", V1, widget("v1", "a", address="h"))
+    await world.ask("GET", f"{V2}/a")
+    hook.error = "failed to call webhook: no luck"
+    await world.ask("GET", f"{V2}/a")
+    said = world.running.metrics.registry.render()
+    for line in (
+        'apiserver_conversion_webhook_request_total{result="success",failure_type=""} 1',
+        'apiserver_conversion_webhook_request_total{result="failure",'
+        'failure_type="conversion_webhook_call_failure"} 1',
+        'apiserver_crd_conversion_webhook_duration_seconds_count{crd_name="widgets.example.com",from_version="v1",'
+        'to_version="v2",succeeded="true"} 1',
+    ):
+        assert line in (said if isinstance(said, str) else said.decode())
+
+
 async def test_a_definition_goes_with_its_objects_though_its_webhook_is_gone(world, hook):
     await world.ask("POST", V1, widget("v1", "a", address="h"))
     hook.error = "gone"
