@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from weir.lowering.triples import WELL_KNOWN, Triple, new_triples, read_table, table_data, triples_of
+from weir.lowering.triples import (
+    WELL_KNOWN,
+    Triple,
+    new_triples,
+    read_table,
+    table_data,
+    table_key,
+    triples_of,
+)
 
 
 def node(*triples):
@@ -31,3 +39,10 @@ def test_the_table_gives_back_what_was_written_and_survives_damage():
         B: "2026-01-01T00:00:00Z",
     }
     assert read_table(None) == {}
+
+
+def test_a_triple_has_one_key_for_all_operators_and_versions_of_them():
+    """Two operators that wrote different keys would keep a triple twice."""
+    assert table_key(A) == table_key(Triple(*A)) != table_key(B) and len(table_key(A)) == 20
+    (text,) = table_data([Triple("ä", "ö", "NoSchedule")], "now").values()
+    assert text == '["ä", "ö", "NoSchedule", "now"]'
