@@ -34,6 +34,33 @@ def test_a_value_that_is_no_number_and_a_node_with_more_reasons_stay_apart():
     assert len(found) == 3
 
 
+def tainted(name: str, *taints: tuple[str, str, str]) -> dict[str, Any]:
+    listed = [{"key": key, "value": value, "effect": effect} for key, value, effect in taints]
+    return {"kind": "Node", "metadata": {"name": name}, "spec": {"taints": listed}}
+
+
+def test_one_value_is_no_range():
+    ((count, said),) = rows(node("a", "700"), node("b", "700"))
+    assert count == 2 and "sla=700" in said and "–" not in said
+
+
+def test_a_number_under_another_effect_or_beside_another_reason_stays_apart():
+    assert len(rows(tainted("a", ("sla", "1", "NoSchedule")), tainted("b", ("sla", "2", "NoExecute")))) == 2
+    beside = [
+        tainted(name, ("sla", value, "NoSchedule"), ("pool", pool, "NoSchedule"))
+        for name, value, pool in (("a", "1", "x"), ("b", "2", "y"), ("c", "3", "x"))
+    ]
+    assert sorted(count for count, _ in rows(*beside)) == [1, 2]
+
+
+def test_the_closest_of_those_put_together_speaks_for_them():
+    nodes = [node(f"n{value}", str(value)) for value in (1, 2, 3)]
+    answer = explain({"kind": "Pod", "metadata": {"name": "p"}, "spec": {}}, World.of(nodes), ALL_FEATURES)
+    (group,) = merged(answer.groups)
+    assert len(answer.groups) == 3 and group.verdict is answer.groups[0].verdict
+    assert group.values == ("1", "2", "3")
+
+
 def labelled(name: str, **labels: str) -> dict[str, Any]:
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}}
 
@@ -53,6 +80,14 @@ def test_many_values_of_one_label_are_one_row():
     above = [{"key": "generation", "operator": "Gt", "values": ["10"]}]
     assert affinity_rows(nodes, above) == [(3, "generation 4–10, needs > 10")]
     assert affinity_rows(nodes, nodeSelector={"generation": "11"}) == [(3, "generation 4–10, needs 11")]
+
+
+def test_a_label_that_is_absent_has_no_place_in_a_range():
+    above = [{"key": "generation", "operator": "Gt", "values": ["10"]}]
+    nodes = [labelled("a"), labelled("b", generation="4"), labelled("c", generation="5")]
+    found = affinity_rows(nodes, above)
+    assert sorted(count for count, _ in found) == [1, 2]
+    assert (2, "generation 4–5, needs > 10") in found
 
 
 def test_a_label_that_two_terms_ask_about_has_its_range_in_both():
