@@ -30,6 +30,8 @@ def test_a_write_brings_what_the_old_node_lacks_but_not_kubernetes_own():
 
 def test_kubernetes_own_are_known_from_the_beginning():
     assert READY in WELL_KNOWN and all(triple.conditional for triple in WELL_KNOWN)
+    cordon = "node.kubernetes.io/unschedulable"
+    assert {triple.effect for triple in WELL_KNOWN if triple.key == cordon} == {"NoSchedule", "NoExecute"}
 
 
 def test_the_table_gives_back_what_was_written_and_survives_damage():
