@@ -138,7 +138,7 @@ async def test_patches_that_make_no_sense_are_the_clients_fault(operations):
     assert 400 <= answer.code < 500, answer.body[:300]
 
 
-@pytest.mark.parametrize("rv", ["true", "-5", "1.5", '"7"', "9" * 30, "[" * 5000])
+@pytest.mark.parametrize("rv", ["true", "0", "1.5", '"7"', "9" * 30, "[" * 5000])
 async def test_a_page_token_of_anything_else_is_refused(rv):
     import base64
 
