@@ -20,8 +20,28 @@ from weir.selectors.node import pod_selects_node
 from weir.taints import wellknown
 from weir.taints.toleration import EVICTING, Evaluate, find_tolerating, untolerated
 from weir.validate.resources import is_extended
+from weir.values.quoting import quote
 
 OS: Final = "kubernetes.io/os"
+#: Those that a kubelet lets pods set unless its administrator says otherwise.
+SAFE_SYSCTLS: Final = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+        "net.ipv4.tcp_slow_start_after_idle",
+        "net.ipv4.tcp_notsent_lowat",
+    }
+)
 STATIC: Final = "kubernetes.io/config.source"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CRITICAL_PRIORITY: Final = 2_000_000_000
@@ -102,6 +122,14 @@ def admit_system(pod: Mapping[str, Any], node: Mapping[str, Any]) -> Admission:
     running = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem") or system or "linux"
     if named and named != running:
         return Admission("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    for each in (pod["spec"].get("securityContext") or {}).get("sysctls") or ():
+        name = each["name"].replace("/", ".")
+        if name not in SAFE_SYSCTLS:
+            return Admission("SysctlForbidden", f"forbidden sysctl: {quote(name)} not allowlisted")
+        space, field = ("Net", "hostNetwork") if name.startswith("net.") else ("IPC", "hostIPC")
+        if pod["spec"].get(field):
+            text = f"{quote(name)} not allowed with host {space} enabled"
+            return Admission("SysctlForbidden", f"forbidden sysctl: {text}")
     return ADMITTED
 
 

@@ -84,6 +84,7 @@ class Container:
     exit_code: int = 0  #: of the end at that time
     stopping: bool = False
     passed: bool = False  #: a sidecar that has started once lets the others start
+    forced: bool = False  #: it is started again whatever the restart policy says
     renewed: bool = False  #: its image was changed: it starts anew
     ready_at: float = 0.0  #: when its probes let it be ready
     started_up_at: float = 0.0  #: when its startup probe has succeeded
@@ -169,6 +170,7 @@ class PodLife:
     kill_at: float = math.inf  #: when the grace period is over
     over: bool = False  #: no container runs, and none will
     restored: bool = False  #: another process has played it before
+    generation: int | None = None  #: of the version of the pod that was seen last
     occurrences: list[Occurrence] = field(default_factory=list)
     printed: list[Printing] = field(default_factory=list)  #: of containers that were just started
 
@@ -179,6 +181,7 @@ class PodLife:
         """Return the life of a pod that was just admitted."""
         life = cls(pod, behaviour, now, now + behaviour.start_seconds())
         life.containers = [Container(spec, role) for spec, role in containers_of(pod)]
+        life.generation = pod["metadata"].get("generation")
         if pod["spec"].get("initContainers"):
             for each in life.containers:
                 each.reason = INITIALIZING
@@ -223,6 +226,10 @@ class PodLife:
     def refresh(self, pod: Document) -> None:
         """Take in another version of the pod: ephemeral containers come, images change, and nothing else does."""
         self.pod = pod
+        if not pod["metadata"].get(
+            "deletionTimestamp"
+        ):  # the deletion itself is told of when the pod has ended
+            self.generation = pod["metadata"].get("generation")
         images = {spec["name"]: spec for spec, _ in containers_of(pod)}
         for each in self.containers:
             new = images.get(each.name)
@@ -312,9 +319,12 @@ class PodLife:
         if container.state is State.RUNNING:
             text = f"Container {container.name} definition changed, will be restarted"
             self._record("Normal", "Killing", text)
-            code = self.behaviour.stop_exit_code(container.name, ordinary=container.ordinary)
-            self._stop(container, code, now)
-        if container.starts:
+            ordinary, play = container.ordinary, container.play
+            container.exit_code = self.behaviour.stop_exit_code(container.name, ordinary=ordinary, play=play)
+            stop = self.behaviour.stop_seconds(container.name, ordinary=ordinary, play=play)
+            container.at = min(container.at, now + min(stop, DEFAULT_GRACE_SECONDS))
+            container.forced, container.back_off = True, 0.0
+        elif container.starts:
             if container.state is State.TERMINATED or container.reason == "CrashLoopBackOff":
                 container.at, container.back_off = now + NOTICE_SECONDS, 0.0
         else:
@@ -404,6 +414,7 @@ class PodLife:
         run = self.behaviour.run_seconds(container.name, start, ordinary=ordinary, init=init, play=play)
         container.exit_code = self.behaviour.exit_code(container.name, start, ordinary=ordinary, play=play)
         container.state, container.reason, container.message = State.RUNNING, "", ""
+        container.forced = False
         container.ended, container.started_at = None, now
         container.at = now + run
         foretold = self.behaviour.probes(self.pod, container.spec, start, now)
@@ -415,7 +426,10 @@ class PodLife:
         longer = min(max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS)
         container.back_off = longer if container.starts else 0.0
         container.starts += 1
-        if play is not None and (container.spec.get("command") or container.spec.get("args")):
+        said = play is not None and (
+            play.printed or container.spec.get("command") or container.spec.get("args")
+        )
+        if play is not None and said:
             self.printed.append(Printing(container.name, start, now, play))
         self._record("Normal", "Started", f"Container started: {container.name}")
 
@@ -440,7 +454,7 @@ class PodLife:
     def _restarts(self, container: Container, exit_code: int) -> bool:
         if container.role is Role.EPHEMERAL:
             return False
-        if container.role is Role.SIDECAR:
+        if container.role is Role.SIDECAR or container.forced:
             return True
         if _rule(container, exit_code):
             return True

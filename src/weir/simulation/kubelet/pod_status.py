@@ -40,12 +40,18 @@ def status_of(life: PodLife, host_ip: str, pod_ip: str, before: Iterable[Documen
     """Return the status that a kubelet would write now; *before* are the conditions so far."""
     phase = phase_of(life)
     status: Document = {"phase": phase, "startTime": _printed(life.started_at)}
+    generation = life.pod["metadata"].get("generation") if life.over else life.generation
+    if generation is not None:
+        status["observedGeneration"] = generation
     if life.ending is not None and life.over and life.ending.reason:
         status["reason"], status["message"] = life.ending.reason, life.ending.message
     status["hostIP"], status["hostIPs"] = host_ip, [{"ip": host_ip}]
     if life.sandbox:
         status["podIP"], status["podIPs"] = pod_ip, [{"ip": pod_ip}]
     status["conditions"] = list(_dated(conditions_of(life, phase), before, now))
+    if generation is not None:
+        for each in status["conditions"]:
+            each["observedGeneration"] = generation
     for part, roles in _PARTS:
         found = [container_status(each) for each in life.containers if each.role in roles]
         if found:

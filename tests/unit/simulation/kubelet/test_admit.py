@@ -6,7 +6,7 @@ import pytest
 
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Node, Pod, read
-from weir.simulation.kubelet.admit import admit, needs_admission
+from weir.simulation.kubelet.admit import admit, admit_system, needs_admission
 
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "3"}
 
@@ -132,3 +132,38 @@ def test_a_critical_pod_pushes_the_least_important_off():
 )
 def test_some_pods_are_not_asked_about(document):
     assert not needs_admission(read(Pod, document))
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "message"),
+    [
+        ({"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "linux"}}, "", ""),
+        (
+            {"os": {"name": "windows"}},
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS",
+        ),
+        (
+            {"nodeSelector": {"kubernetes.io/os": "windows"}},
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+        ),
+        ({"securityContext": {"sysctls": [{"name": "net/ipv4/tcp_syncookies", "value": "1"}]}}, "", ""),
+        (
+            {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+            "SysctlForbidden",
+            'forbidden sysctl: "kernel.msgmax" not allowlisted',
+        ),
+        (
+            {
+                "hostIPC": True,
+                "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]},
+            },
+            "SysctlForbidden",
+            'forbidden sysctl: "kernel.shm_rmid_forced" not allowed with host IPC enabled',
+        ),
+    ],
+)
+def test_what_the_system_of_a_node_allows(spec, reason, message):
+    answer = admit_system({"spec": spec}, {"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
+    assert (answer.reason, answer.message) == (reason, message)

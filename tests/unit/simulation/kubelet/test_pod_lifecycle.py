@@ -367,8 +367,10 @@ def test_a_container_whose_image_changes_is_started_anew_without_back_off(restar
     play(life, 20)
     life.refresh(document(restart, containers=[{"name": "c", "image": "other"}]))
     life.advance(20)
+    assert look(life.containers[0]) == "c runs"
+    life.advance(21)
     assert look(life.containers[0]).startswith("c exited")
-    assert (life.advance(21), look(life.containers[0]), life.containers[0].starts) == (True, "c runs", 2)
+    assert (life.advance(22), look(life.containers[0]), life.containers[0].starts) == (True, "c runs", 2)
     assert "Container c definition changed, will be restarted" in [each.message for each in life.occurrences]
 
 

@@ -123,3 +123,13 @@ def test_a_pod_that_was_ended_says_why_only_when_it_is_over():
         ("Running", None),
         ("Failed", "Preempting"),
     ]
+
+
+def test_the_generation_that_was_seen():
+    life = life_of()
+    assert "observedGeneration" not in status_of(life, "h", "i", (), NOW)
+    life.refresh({**life.pod, "metadata": {**life.pod["metadata"], "generation": 3}})
+    status = status_of(life, "h", "i", (), NOW)
+    assert {status["observedGeneration"], *(each["observedGeneration"] for each in status["conditions"])} == {
+        3
+    }

@@ -360,6 +360,21 @@ def _awk(shell: Shell, arguments: Sequence[str], input: str) -> int:
     return 0
 
 
+def _agnhost(name: str) -> Run:
+    """Return the image's own program under a name: of its commands those that only print and exit."""
+
+    def run(shell: Shell, arguments: Sequence[str], input: str) -> int:
+        if list(arguments) == ["pause"]:
+            shell.print("Paused\n")
+            raise ForEver
+        if not arguments or arguments[0] != "entrypoint-tester":
+            raise Unplayable("agnhost")
+        shell.print(f"[{' '.join((name, *arguments))}]\n")
+        return 0
+
+    return run
+
+
 def _pause(shell: Shell, arguments: Sequence[str], input: str) -> int:
     shell.sleep(math.inf)
     return 0
@@ -399,4 +414,6 @@ COMMANDS: Final[dict[str, Run]] = {
     "wc": _wc,
     "awk": _awk,
     "/pause": _pause,
+    "/agnhost": _agnhost("/agnhost"),
+    "/agnhost-2": _agnhost("/agnhost-2"),
 }

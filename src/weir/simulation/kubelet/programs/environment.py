@@ -184,6 +184,21 @@ def service_variables(service: Document) -> dict[str, str]:
     return found
 
 
+def sub_path(mount: Document, variables: Mapping[str, str]) -> str:
+    """Return the part of a volume that is mounted; raises Missing, in the kubelet's words, where it cannot be."""
+    path = str(mount.get("subPath") or "")
+    if expression := mount.get("subPathExpr"):
+        path = expand(expression, variables)
+        named = [found[1] for found in _NAMED.finditer(expression) if found[1]]
+        if unknown := [name for name in named if name not in variables]:
+            raise Missing("missing value for " + ", ".join(f'"{name}"' for name in unknown))
+    if path.startswith("/"):
+        raise Missing(f"error SubPath `{path}` must not be an absolute path")
+    if ".." in path.split("/"):
+        raise Missing(f"unable to provision SubPath `{path}`: must not contain '..'")
+    return path
+
+
 def _decoded(text: str) -> str:
     return base64.b64decode(text).decode("utf-8", "replace")
 

@@ -111,5 +111,5 @@ def program(image: str, command: Sequence[str], arguments: Sequence[str]) -> tup
             raise Unplayable("what the image runs by itself is not known")
     words = (*command, *arguments)
     if words[0] in ("/agnhost", "agnhost") and words[1:2] and words[1] in _SERVERS:
-        return ("/pause",)
+        return ("/agnhost", "pause") if words[1] == "pause" else ("/pause",)
     return words

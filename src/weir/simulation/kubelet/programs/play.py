@@ -26,6 +26,7 @@ from weir.simulation.kubelet.programs.environment import (
     environment,
     expand_all,
     hostnames,
+    sub_path,
 )
 from weir.simulation.kubelet.programs.files import Files, Place
 from weir.simulation.kubelet.programs.probes import Foretold, foretell
@@ -61,7 +62,9 @@ class Stage:
     def missing(self, pod: Document, container: Document) -> str:
         """Return what a container cannot be created without, or ""."""
         try:
-            environment(pod, container, self._node, self.objects)
+            variables = environment(pod, container, self._node, self.objects)
+            for mount in container.get("volumeMounts") or ():
+                sub_path(mount, variables)
         except Missing as missing:
             return str(missing)
         except Unplayable:
@@ -81,6 +84,7 @@ class Stage:
             )
             if not words:
                 return None
+            disk.variables = variables
             disk.begin()
             shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768), *hostnames(pod))
             return _played(shell, words, container, disk)
@@ -113,7 +117,7 @@ class Stage:
         """Play a command inside a container that is there."""
         disk = _Disk(pod, container, self._files, start, at)
         try:
-            variables = environment(pod, container, self._node, self.objects)
+            variables = disk.variables = environment(pod, container, self._node, self.objects)
             shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768), *hostnames(pod))
             return _played(shell, tuple(command), container, disk)
         except (Unplayable, Missing):
@@ -183,6 +187,7 @@ class _Disk:
 
     def __init__(self, pod: Document, container: Document, files: Files, start: int, now: float) -> None:
         self._files, self._now, self.uses = files, now, 0
+        self.variables: Mapping[str, str] = {}  #: for parts of volumes that are named by them
         self._uid, self._node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
         self._writer = _writer(pod, container, start)
         self._layer = Place("layer", self._uid, container["name"])
@@ -224,9 +229,7 @@ class _Disk:
         for prefix, mount, volume in self._mounts:
             if full != prefix and not full.startswith(prefix.rstrip("/") + "/"):
                 continue
-            if mount.get("subPathExpr"):
-                raise Unplayable("a path with variables")
-            inside = posixpath.normpath(f"/{mount.get('subPath', '')}/{full[len(prefix) :]}")
+            inside = posixpath.normpath(f"/{sub_path(mount, self.variables)}/{full[len(prefix) :]}")
             if "emptyDir" in volume:
                 return Place("emptyDir", self._uid, volume["name"]), inside
             if "hostPath" in volume:

@@ -10,6 +10,7 @@ from weir.simulation.kubelet.programs.environment import (
     environment,
     reads_services,
     references,
+    sub_path,
 )
 from weir.simulation.kubelet.programs.syntax import Unplayable
 
@@ -127,3 +128,21 @@ def test_what_a_pod_refers_to():
 def test_a_variable_from_a_file_is_not_known():
     with pytest.raises(Unplayable):
         value({"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}})
+
+
+@pytest.mark.parametrize(
+    ("mount", "problem"),
+    [
+        ({"subPathExpr": "$(NONE)/x"}, 'missing value for "NONE"'),
+        ({"subPathExpr": "$(ABSOLUTE)"}, "error SubPath `/tmp` must not be an absolute path"),
+        ({"subPathExpr": "$(BACK)"}, "unable to provision SubPath `..`: must not contain '..'"),
+    ],
+)
+def test_parts_of_volumes_that_cannot_be_mounted(mount, problem):
+    with pytest.raises(Missing) as caught:
+        sub_path(mount, {"ABSOLUTE": "/tmp", "BACK": ".."})
+    assert str(caught.value) == problem
+
+
+def test_a_part_of_a_volume_is_named_by_a_variable():
+    assert sub_path({"subPathExpr": "$(POD)/logs"}, {"POD": "p"}) == "p/logs"

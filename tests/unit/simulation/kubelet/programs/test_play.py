@@ -252,3 +252,12 @@ def test_names_of_the_host():
     pod = pod_of("sh", "-c", "echo $(hostname)';'$(hostname -f)';'")
     pod["spec"]["hostnameOverride"] = "override-host"
     assert text_of(play(pod).printed) == "override-host;override-host;\n"
+
+
+def test_the_image_that_prints_its_arguments():
+    shown = pod_of(image="registry.k8s.io/e2e-test-images/agnhost:2", args=["entrypoint-tester", "a", "b"])
+    assert text_of(play(shown).printed) == "[/agnhost entrypoint-tester a b]\n"
+    shown = pod_of(
+        "/agnhost-2", image="registry.k8s.io/e2e-test-images/agnhost:2", args=["entrypoint-tester"]
+    )
+    assert text_of(play(shown).printed) == "[/agnhost-2 entrypoint-tester]\n"
