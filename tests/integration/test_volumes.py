@@ -236,3 +236,45 @@ def test_a_volume_of_a_pods_own_comes_and_goes_with_it(cluster):
     cluster.advance(10)
     left = [*cluster.list("PersistentVolumeClaim"), *cluster.list("PersistentVolume")]
     assert (made, phase, left) == (["p-scratch"], "Running", [])
+
+
+def attributes_class(name):
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttributesClass",
+        "metadata": {"name": name},
+        "driverName": "csi.example.com",
+        "parameters": {"iops": "100"},
+    }
+
+
+def volume_of_class(name, attributes):
+    made = volume(name, volumeAttributesClassName=attributes)
+    del made["spec"]["hostPath"]
+    made["spec"]["csi"] = {"driver": "csi.example.com", "volumeHandle": name}
+    return made
+
+
+def test_a_claim_says_which_attributes_its_volume_came_with(cluster):
+    cluster.apply(volume_of_class("one", "gold"), claim(volumeAttributesClassName="gold"))
+    cluster.advance(5)
+    assert (
+        cluster.get("PersistentVolumeClaim", "data")["status"]["currentVolumeAttributesClassName"] == "gold"
+    )
+    cluster.patch("PersistentVolumeClaim", "data", {"spec": {"volumeAttributesClassName": "silver"}})
+    cluster.advance(5)
+    status = cluster.get("PersistentVolumeClaim", "data")["status"]
+    assert (status["phase"], status["currentVolumeAttributesClassName"]) == ("Bound", "gold")
+
+
+def test_a_class_of_attributes_goes_when_nothing_uses_it(cluster):
+    cluster.apply(attributes_class("gold"), attributes_class("silver"), volume_of_class("one", "gold"))
+    cluster.advance(1)
+    for name in ("gold", "silver"):
+        cluster.delete("VolumeAttributesClass", name, "")
+    cluster.advance(5)
+    assert cluster.get("VolumeAttributesClass", "silver", "") is None
+    assert cluster.get("VolumeAttributesClass", "gold", "") is not None
+    cluster.delete("PersistentVolume", "one", "")
+    cluster.advance(5)
+    assert cluster.get("VolumeAttributesClass", "gold", "") is None

@@ -26,6 +26,7 @@ from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.nodes.pod_gc import PodGc
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.controllers.runtime.controller import Controller
+from weir.controllers.storage.attributes_class_protection import AttributesClassProtection
 from weir.controllers.storage.ephemeral_volume import EphemeralVolumes
 from weir.controllers.storage.persistent_volume import PersistentVolumes
 from weir.controllers.storage.volume_provisioner import VolumeProvisioner
@@ -60,6 +61,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "persistentvolume": PersistentVolumes,
     "volume-provisioner": VolumeProvisioner,
     "ephemeral-volume": EphemeralVolumes,
+    "volumeattributesclass-protection": AttributesClassProtection,
     "resourceclaim": ResourceClaims,
     "device-taint-eviction": DeviceTaintEviction,
     "device-taint-expiry": DeviceTaintExpiry,

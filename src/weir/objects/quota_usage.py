@@ -107,16 +107,21 @@ def in_scope(quota: Mapping[str, Any], kind: Kind, document: Mapping[str, Any]) 
 
 
 def _claim_scope_matches(scope: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Return whether one of the attributes classes that a claim has, had or is to have is meant."""
+    """Return whether one of the claim's attributes classes is meant."""
     if scope.get("scopeName") != "VolumeAttributesClass":
         return False
+    return any(_name_matches(scope, name) for name in sorted(attributes_classes_of(claim)) or [""])
+
+
+def attributes_classes_of(claim: Mapping[str, Any]) -> set[str]:
+    """Return the names of the attributes classes that a claim has, had or is to have."""
     status = claim.get("status") or {}
     names = {
         (claim.get("spec") or {}).get("volumeAttributesClassName"),
         status.get("currentVolumeAttributesClassName"),
         (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
     }
-    return any(_name_matches(scope, name) for name in sorted(filter(None, names)) or [""])
+    return {str(name) for name in names if name}
 
 
 def _name_matches(scope: Mapping[str, Any], own: str) -> bool:

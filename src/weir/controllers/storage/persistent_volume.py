@@ -260,6 +260,9 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
     modes, capacity = volume["spec"].get("accessModes"), volume["spec"].get("capacity")
     grown = present.get("capacity") if present.get("phase") == "Bound" else None
     status = {"phase": "Bound", "accessModes": modes, "capacity": grown or capacity}
+    attributes = volume["spec"].get("volumeAttributesClassName")
+    if present.get("phase") != "Bound" and attributes:  # later it is whoever modifies the volume that says so
+        status["currentVolumeAttributesClassName"] = attributes
     if any(present.get(name) != value for name, value in status.items()):
         yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
 
@@ -289,6 +292,8 @@ def _lost(claim: Document, reason: str, message: str) -> Iterator[Action]:
     if (claim.get("status") or {}).get("phase") == "Lost":
         return
     metadata, status = claim["metadata"], {"phase": "Lost", "accessModes": None, "capacity": None}
+    if (claim.get("status") or {}).get("currentVolumeAttributesClassName"):
+        status["currentVolumeAttributesClassName"] = None
     yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
     yield Record(about(claim, CLAIMS), "Warning", reason, message)
 
