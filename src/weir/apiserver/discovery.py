@@ -218,6 +218,7 @@ def root_paths(off: Off = NOTHING_OFF) -> bytes:
         "/healthz",
         "/livez",
         "/metrics",
+        "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
     ]

@@ -16,6 +16,7 @@ import msgspec
 from weir import errors
 from weir.apiserver import discovery
 from weir.apiserver.customresources.discovery import ServedDiscovery
+from weir.apiserver.health_metrics import HealthMetrics
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.transport.http import TEXT, YAML, Request, Response
 from weir.apiserver.transport.negotiation import ONLY_WHOLE, accepts, negotiate, to_yaml
@@ -25,6 +26,7 @@ from weir.objects.served_kinds import ServedKinds
 __all__ = ["NO_CACHE", "Pages", "not_found_page"]
 
 NO_CACHE = b"no-cache, private"
+METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _encode = msgspec.json.Encoder().encode
 Public = dict[str, Callable[[], dict[str, Any]]]
 
@@ -56,6 +58,7 @@ class Pages:
         self._discovery = ServedDiscovery(self._served, off)
         self._schemas: Any = None
         self._public, self._failed_checks = public, failed_checks
+        self._slis = HealthMetrics()
 
     def answer(self, request: Request, info: RequestInfo) -> Response:
         """Return what lies at the path of *info*; raises 404, 405 and 406."""
@@ -111,7 +114,10 @@ class Pages:
             case ["healthz" | "livez" | "readyz", *_]:
                 found = self._health(request, parts)
             case ["metrics"] if self._metrics is not None:
-                found = Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+                found = Response(200, self._metrics.render(), METRICS_TYPE)
+            case ["metrics", "slis"]:
+                self._checked("healthz")  # so that the page says something, even if nothing was asked before
+                found = Response(200, self._slis.render(), METRICS_TYPE)
             case ["openapi", *rest]:
                 found = self._openapi(request, rest)
         return found if found is not None else not_found_page()
@@ -148,10 +154,16 @@ class Pages:
             return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
         return Response(200, body, discovery.AGGREGATED_TYPE, headers)
 
+    def _checked(self, endpoint: str) -> Sequence[str]:
+        """Return which checks fail, and count all of them."""
+        failed = self._failed_checks() if endpoint != "livez" else ()
+        self._slis.checked(endpoint, discovery.CHECKS, failed)
+        return failed
+
     def _health(self, request: Request, parts: list[str]) -> Response | None:
         if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:
             return None
-        failed = self._failed_checks() if parts[0] != "livez" else ()
+        failed = self._checked(parts[0])
         if failed:
             lines = "".join(f"[-]{check} failed: reason withheld\n" for check in failed)
             return Response(500, f"{lines}{parts[0]} check failed\n".encode(), TEXT)
