@@ -111,6 +111,13 @@ class ServedOpenApi:
         return whole
 
 
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_META_TEXTS = {
+    _META: f"Standard object's metadata. More info: {_CONVENTIONS}#metadata",
+    _LIST_META: f"Standard list metadata. More info: {_CONVENTIONS}#types-kinds",
+}
+
+
 def _models(kind: CustomResourceKind, version: int) -> Json:
     """Return the schemas of a kind and of its list, by model name."""
     found = _published(kind.says.schema_document() or {"type": "object"}, version)
@@ -141,7 +148,8 @@ def _models(kind: CustomResourceKind, version: int) -> Json:
 
 def _referring(struct: str, version: int) -> Json:
     found = reference(struct, version)
-    return found if version == 2 else {"allOf": [found]}
+    said = {"description": _META_TEXTS[struct]}
+    return {**said, **found} if version == 2 else {**said, "allOf": [found]}
 
 
 def _published(found: Json, version: int) -> Json:

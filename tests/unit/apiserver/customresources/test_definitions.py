@@ -53,6 +53,7 @@ async def test_openapi_describes_it(world):
     _, document = await world.ask("GET", "/openapi/v3/apis/example.com/v1")
     model = document["components"]["schemas"]["com.example.v1.Widget"]
     assert model["properties"]["spec"]["properties"]["size"]["minimum"] == 1
+    assert model["properties"]["metadata"]["description"].startswith("Standard object's metadata. ")
     assert "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}" in document["paths"]
     _, old = await world.ask("GET", "/openapi/v2")
     assert "com.example.v1.WidgetList" in old["definitions"]
