@@ -45,6 +45,7 @@ GROWING = {
     "apiserver/auth/authn.py:StaticTokens._proven": "tokens of the file, read anew with it",
     "apiserver/file_changes.py:FileChanges._followed": START,
     "apiserver/file_changes.py:FileChanges._seen": START,
+    "apiserver/health_metrics.py:HealthMetrics._last": "checks and the three places to ask for them",
     "apiserver/metrics.py:Metrics._requests": "MOST_REQUEST_KINDS",
     "apiserver/registry/codec.py:Reader._kept": "kinds; the documents of each are made anew",
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 
 NFS = {"server": "files", "path": "/a"}
@@ -278,3 +279,24 @@ def test_a_class_of_attributes_goes_when_nothing_uses_it(cluster):
     cluster.delete("PersistentVolume", "one", "")
     cluster.advance(5)
     assert cluster.get("VolumeAttributesClass", "gold", "") is None
+
+
+def test_a_quota_follows_the_class_that_a_claim_has(cluster):
+    expression = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
+    spec = {"hard": {"persistentvolumeclaims": "5"}, "scopeSelector": {"matchExpressions": [expression]}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+    cluster.apply(quota, volume_of_class("one", "gold"), claim(volumeAttributesClassName="gold"))
+    seen = []
+    for change, subresource in (
+        ({}, ""),
+        ({"spec": {"volumeAttributesClassName": "silver"}}, ""),
+        ({"status": {"currentVolumeAttributesClassName": "silver"}}, "status"),
+    ):
+        if change:
+            patch = cluster.client.patch(
+                by_kind("v1", "PersistentVolumeClaim"), "data", change, "default", subresource=subresource
+            )
+            cluster._do(patch)
+        cluster.advance(5)
+        seen.append(cluster.get("ResourceQuota", "q")["status"]["used"]["persistentvolumeclaims"])
+    assert seen == ["1", "1", "0"]

@@ -22,7 +22,7 @@ from weir.errors import NotFound
 from weir.gates import Gates
 from weir.objects.kinds import KINDS, Kind, by_kind
 from weir.objects.pod_resources import Amounts, read_amounts
-from weir.objects.quota_usage import in_scope, usage_of
+from weir.objects.quota_usage import PERSISTENT_VOLUME_CLAIM, attributes_classes_of, in_scope, usage_of
 from weir.values.quantity import parse_quantity
 
 QUOTAS: Final = by_kind("v1", "ResourceQuota")
@@ -34,6 +34,7 @@ KNOWN: Final = tuple(
     if kind.namespaced and kind.stored and not kind.hub and "watch" in kind.verbs and kind.kind != "Event"
 )
 AGAIN: Final = timedelta(minutes=5)
+SOON: Final = timedelta(seconds=15)  #: for custom resources, whose changes are not followed here
 ZERO: Final = parse_quantity("0")
 
 Document = Mapping[str, Any]
@@ -92,7 +93,7 @@ class ResourceQuotas(Controller):
         others, unknown = tuple(_others(hard)), tuple(_unknown(hard))
         if others or unknown:
             yield Recount(quota, used, others, unknown)
-            yield WakeAt(key, now + AGAIN)
+            yield WakeAt(key, now + (SOON if unknown else AGAIN))
         else:
             yield from _status(quota, used)
 
@@ -190,6 +191,8 @@ def _moved(kind: Kind, old: Any, new: Any) -> bool:
         return True
     if kind is PODS:
         return bool(old.terminated != new.terminated or (old.spec is not new.spec and old.spec != new.spec))
+    if kind is PERSISTENT_VOLUME_CLAIM and attributes_classes_of(old) != attributes_classes_of(new):
+        return True  # a scope may be about the class that its volume has now
     return kind in SPENDING and bool(old.get("spec") != new.get("spec"))
 
 
