@@ -12,6 +12,7 @@ from weir.lowering.tolerations import (
     mark,
     needed,
     problems,
+    read_entry,
     read_originals,
     unite,
     write_originals,
@@ -125,3 +126,40 @@ def test_a_bad_original_is_refused_at_its_place(entry, text):
 
 def test_a_good_one_is_not():
     assert problems([GT, EXISTS, {"operator": "CEL", "value": "taint.key == 'a'"}], "spec.tolerations") == []
+
+
+def test_an_entry_is_read_with_every_field_and_an_absent_one_is_empty():
+    read = read_entry(
+        {"key": "a", "operator": "Gt", "value": "1", "effect": "NoExecute", "tolerationSeconds": 3}
+    )
+    assert (read.key, read.operator, read.value, read.effect, read.toleration_seconds) == (
+        "a",
+        "Gt",
+        "1",
+        "NoExecute",
+        3,
+    )
+    assert read_entry({"expression": "true"}).expression == "true"
+    empty = read_entry({"key": None, "effect": None, "expression": None})
+    assert (empty.key, empty.operator, empty.value, empty.effect, empty.expression) == ("", "", "", "", "")
+
+
+def test_a_problem_is_named_by_its_place_among_all_entries():
+    assert problems([EXISTS, {**GT, "value": "x1"}], "at")[0].startswith("at[1].value")
+    assert problems([{"key": "not a key!", "operator": "Exists"}], "at") == [], "the server checks its own"
+
+
+def test_originals_are_written_in_order_and_readably():
+    assert (
+        write_originals({"b": {"value": "ü", "key": "k"}, "a": {}}) == '{"a":{},"b":{"key":"k","value":"ü"}}'
+    )
+
+
+def test_an_entry_that_is_there_twice_is_marked_once():
+    assert mark([GT, GT]).tolerations == [marker(GT)]
+    assert mark([GT, marker(GT), marker(GT), EXISTS, EXISTS]).tolerations == [marker(GT), EXISTS, EXISTS]
+    assert mark([marker(GT), marker(GT)]).tolerations == [marker(GT)]
+    assert mark([{"operator": "Exists"}, {"key": None}]).tolerations == [
+        {"operator": "Exists"},
+        {"key": None},
+    ]
