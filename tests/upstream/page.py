@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.upstream.results import reasons, table
+from tests.upstream.specs import GROUPS
 
 DATA = Path(__file__).parents[2] / "docs" / "reference" / "compatibility-upstream.json"
 HEAD = """\
@@ -25,7 +26,22 @@ def section() -> str:
     if not DATA.exists():
         return ""
     groups = json.loads(DATA.read_text())
-    return f"{HEAD}{table(groups)}\n{reasons(groups)}"
+    return f"{HEAD}{table(groups)}{_remarks(groups)}\n{reasons(groups)}"
+
+
+def _remarks(groups: dict[str, Any]) -> str:
+    """Return what the table does not show: groups that were not measured, specs that were not reached or failed."""
+    lines = []
+    if absent := [group for group in GROUPS if group not in groups]:
+        lines.append(f"Not measured yet: {', '.join(absent)}.")
+    for group, row in sorted(groups.items()):
+        missing = row["specs"] - row["run"] - sum(row["leftOut"].values())
+        if missing:
+            lines.append(f"Not reached in {group}: {missing}.")
+    failed = [name for _, row in sorted(groups.items()) for name in row["failed"]]
+    if failed:
+        lines.append("Failed:\n\n" + "\n".join(f"- {name}" for name in failed))
+    return "".join(f"\n{line}\n" for line in lines)
 
 
 def write(rows: dict[str, Any]) -> None:
