@@ -65,17 +65,21 @@ class NewObject:
     def unshare(self) -> None:
         """Give the document nothing that others hold as well: a webhook is about to change it."""
 
-    def check(self, context: Context) -> Iterable[str]:
+    def check(self, context: Context, *, dry_run: bool = False) -> Iterable[str]:
         """Prepare the object as its kind does and return the warnings about it; raises 422."""
-        problems, validate = self._prepare(context)
+        problems, validate = self._prepare(context, dry_run)
         return self._judge([*problems, *validate()])
 
-    async def check_beside(self, context: Context, off_loop: OffLoop, turn: Turn) -> Iterable[str]:
+    async def check_beside(
+        self, context: Context, off_loop: OffLoop, turn: Turn, *, dry_run: bool = False
+    ) -> Iterable[str]:
         """Do as `check` for a large object: what looks at it alone is done beside the loop."""
-        problems, validate = self._prepare(context)
+        problems, validate = self._prepare(context, dry_run)
         return await off_loop.run(turn, lambda: self._judge([*problems, *validate()]))
 
-    def _prepare(self, context: Context) -> tuple[list[FieldError], Callable[[], list[FieldError]]]:
+    def _prepare(
+        self, context: Context, dry_run: bool
+    ) -> tuple[list[FieldError], Callable[[], list[FieldError]]]:
         """Prepare the object; return what its strategy finds wrong, and how to find the rest."""
         kind, new, strategy = self.kind, self.document, for_kind(self.kind)
         strategy.prepare_create(kind, new, context)
@@ -83,7 +87,7 @@ class NewObject:
             new["status"] = dict(empty["status"])
         relaxed = self.served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, context)
         validate = partial(documents.validate, new, None, kind, context.gates, relaxed=relaxed)
-        return [*strategy.problems(kind, new, None, context)], validate
+        return [*strategy.problems(kind, new, None, context, dry_run=dry_run)], validate
 
     def _judge(self, problems: list[FieldError]) -> Iterable[str]:
         if problems:

@@ -345,11 +345,11 @@ class NewPod(NewObject):
         if self._learnt is not None and "managedFields" in self.metadata:
             self.metadata["managedFields"] = copied(self.metadata["managedFields"])
 
-    def check(self, context: Context) -> Iterable[str]:
+    def check(self, context: Context, *, dry_run: bool = False) -> Iterable[str]:
         self._look = self._cache.look(self.document["spec"], options_for(context.gates))
         judged = self._look.judged
         if judged is None:
-            return super().check(context)
+            return super().check(context, dry_run=dry_run)
         metadata = self.metadata
         metadata["generation"] = 1
         self.document["status"] = dict(judged.status)

@@ -238,9 +238,11 @@ class Verbs:
             metadata.pop(field, None)
         for_kind(kind).asked_by(new.document, write.user.info())
         if write.turn is None:
-            write.warnings.extend(new.check(self))
+            write.warnings.extend(new.check(self, dry_run=write.dry_run))
         else:
-            write.warnings.extend(await new.check_beside(self, self.off_loop, write.turn))
+            write.warnings.extend(
+                await new.check_beside(self, self.off_loop, write.turn, dry_run=write.dry_run)
+            )
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
@@ -374,7 +376,7 @@ class Verbs:
             # A status is no change of what is wanted, even where annotations come along (a Deployment's revision).
             new["metadata"]["generation"] = old["metadata"]["generation"]
         relaxed = served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, self)
-        found_problems = strategy.problems(kind, new, old, self)
+        found_problems = strategy.problems(kind, new, old, self, dry_run=write.dry_run)
 
         def judge() -> Iterable[str]:
             """Return the warnings about the object; raises 422."""

@@ -86,7 +86,7 @@ class PodCertificateRequestStrategy(Strategy):
             status_keeps_metadata(new, old)
 
     def problems(
-        self, kind: Kind, new: Document, old: Document | None, context: Context
+        self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
     ) -> Iterable[FieldError]:
         if old is None or new.get("status") == old.get("status"):
             return ()

@@ -246,7 +246,7 @@ class ResourceClaimStrategy(DeviceStrategy):
             yield result.get("driver") or ""
 
     def problems(
-        self, kind: Kind, new: Document, old: Document | None, context: Context
+        self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
     ) -> Iterator[FieldError]:
         """Yield the first request for admin access in a namespace that does not allow it."""
         at = self._asks_for_admin(new, old)

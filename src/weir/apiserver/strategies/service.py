@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from weir.apiserver.strategies.service_allocation import (
     EXTERNAL_NAME,
+    address_problems,
     allocate_address,
     allocate_ports,
-    asked_twice,
     drop_for_type,
     keep_allocated,
     needs_ports,
+    port_problems,
 )
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kinds import Kind
@@ -51,13 +52,20 @@ class ServiceStrategy(Strategy):
             allocate_ports(spec, context.documents(kind))
 
     def problems(
-        self, kind: Kind, new: Document, old: Document | None, context: Context
+        self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
     ) -> Iterable[FieldError]:
-        """Return which of the addresses and ports that a client chose it cannot have."""
+        """Return which of the addresses and ports that a client chose it cannot have.
+
+        In a dry run addresses only have to lie in the range, and ports may be any: as Kubernetes, which allocates none.
+        """
         spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
         if spec == before:
             return ()
-        return asked_twice(spec, before, _others(context.documents(kind), new["metadata"]))
+        others = [] if dry_run else [*_others(context.documents(kind), new["metadata"])]
+        return [
+            *address_problems(spec, before, others),
+            *(() if dry_run else port_problems(spec, before, others)),
+        ]
 
     def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterator[str]:
         """Yield the settings that do nothing for a service of its type, or will not for long."""

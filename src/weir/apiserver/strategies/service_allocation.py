@@ -16,7 +16,14 @@ from typing import Any, Final
 from weir.validate.addresses import find_ip
 from weir.validate.field import FieldError, invalid
 
-__all__ = ["allocate_address", "allocate_ports", "asked_twice", "drop_for_type", "keep_allocated"]
+__all__ = [
+    "address_problems",
+    "allocate_address",
+    "allocate_ports",
+    "drop_for_type",
+    "keep_allocated",
+    "port_problems",
+]
 
 Document = dict[str, Any]
 NODE_PORTS: Final = range(30000, 32768)
@@ -205,9 +212,8 @@ def free_address(metadata: Document, used: set[str]) -> str:
 # ── values that were asked for ───────────────────────────────────────────────────────────────────
 
 
-def asked_twice(spec: Document, before: Document, others: Iterable[Document]) -> Iterator[FieldError]:
-    """Yield which addresses and ports that a client chose cannot be had: they are another's, or of no range."""
-    others = list(others)
+def address_problems(spec: Document, before: Document, others: Iterable[Document]) -> Iterator[FieldError]:
+    """Yield which addresses that a client chose cannot be had: they are another's, or of no range."""
     had = set(before.get("clusterIPs") or ())
     used = used_addresses(others)
     for address in (spec.get("clusterIPs") or ()) if needs_address(spec) else ():
@@ -223,6 +229,10 @@ def asked_twice(spec: Document, before: Document, others: Iterable[Document]) ->
             why = "provided IP is already allocated"
         if why:
             yield invalid("spec.clusterIPs", spec["clusterIPs"], f"failed to allocate IP {address}: {why}")
+
+
+def port_problems(spec: Document, before: Document, others: Iterable[Document]) -> Iterator[FieldError]:
+    """Yield which ports of the nodes that a client chose cannot be had: they are another's, or of no range."""
     taken, kept = used_ports(others), node_ports(before)
     for i, port in enumerate((spec.get("ports") or ()) if needs_ports(spec) else ()):
         number = port.get("nodePort")

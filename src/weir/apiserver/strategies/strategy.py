@@ -82,9 +82,12 @@ class Strategy:
                 keep(new["metadata"], old["metadata"], "finalizers")
 
     def problems(
-        self, kind: Kind, new: Document, old: Document | None, context: Context
+        self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
     ) -> Iterable[FieldError]:
-        """Return what is wrong in view of other objects; reported before what validation finds."""
+        """Return what is wrong in view of other objects; reported before what validation finds.
+
+        With *dry_run* nothing is taken from others, so what they have is no obstacle.
+        """
         return ()
 
     def relaxes(self, kind: Kind, new: Document, context: Context) -> bool:

@@ -132,3 +132,13 @@ def test_what_a_service_had_before_stays_its_own():
     old = created(clusterIP="192.168.0.1")
     new = updated(old, sessionAffinity="ClientIP")
     assert problems(new, old, old=old) == []
+
+
+def test_a_dry_run_takes_nothing_so_only_the_range_of_addresses_counts():
+    def dry(new: dict[str, Any]) -> list[str]:
+        found = STRATEGY.problems(SERVICES, new, None, Stored(service(clusterIP="10.0.0.7")), dry_run=True)
+        return [str(each) for each in found]
+
+    assert dry(service(name="b", clusterIP="10.0.0.7", clusterIPs=["10.0.0.7"])) == []
+    assert dry(service(name="b", type="NodePort", ports=[{"port": 80, "nodePort": 80}])) == []
+    assert len(dry(service(name="b", clusterIP="10.9.0.7", clusterIPs=["10.9.0.7"]))) == 1
