@@ -145,8 +145,7 @@ class Pages:
 
     def _aggregated(self, request: Request, *, core: bool) -> Response | None:
         """Return the document of all groups when the client asks for it."""
-        accept = request.header(b"accept")
-        if "as=APIGroupDiscoveryList" not in accept or "v=v2" not in accept:
+        if not _asks_for_all_groups(request.header(b"accept")):
             return None
         body, etag = self._discovery.aggregated(core)
         headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
@@ -169,6 +168,21 @@ class Pages:
             return Response(500, f"{lines}{parts[0]} check failed\n".encode(), TEXT)
         verbose = "verbose" in request.params and len(parts) == 1
         return Response(200, discovery.health(parts[0], verbose), TEXT)
+
+
+def _asks_for_all_groups(accept: str) -> bool:
+    """Return whether an Accept header names the document of all groups in the version that is served.
+
+    Clients before 1.30 ask for v2beta1, which Kubernetes does not serve any more: they get the plain list of groups.
+
+    >>> _asks_for_all_groups("application/json;as=APIGroupDiscoveryList;v=v2beta1;g=apidiscovery.k8s.io,application/json")
+    False
+    """
+    return any(
+        {"application/json", "as=APIGroupDiscoveryList", "v=v2", "g=apidiscovery.k8s.io"}
+        <= {part.strip() for part in clause.split(";")}
+        for clause in accept.split(",")
+    )
 
 
 def _only_get(info: RequestInfo) -> None:
