@@ -175,8 +175,9 @@ def _asks_for_all_groups(accept: str) -> bool:
 
     Clients before 1.30 ask for v2beta1, which Kubernetes does not serve any more: they get the plain list of groups.
 
-    >>> _asks_for_all_groups("application/json;as=APIGroupDiscoveryList;v=v2beta1;g=apidiscovery.k8s.io,application/json")
-    False
+    >>> asked = "application/json;as=APIGroupDiscoveryList;v={};g=apidiscovery.k8s.io,application/json"
+    >>> _asks_for_all_groups(asked.format("v2")), _asks_for_all_groups(asked.format("v2beta1"))
+    (True, False)
     """
     return any(
         {"application/json", "as=APIGroupDiscoveryList", "v=v2", "g=apidiscovery.k8s.io"}
