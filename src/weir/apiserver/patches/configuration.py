@@ -26,14 +26,16 @@ _ANYTHING: Final = frozenset(
 )
 
 
-def problems_of(configuration: Any, root: schema.Struct) -> list[str]:
+def problems_of(configuration: Any, root: schema.Struct, at: str = "") -> list[str]:
     """Return what is wrong with the shape of *configuration*; an unknown field ends the look at its object.
+
+    *at* is where the configuration stands in a larger one.
 
     >>> problems_of({"key": 5, "bogus": 1}, schema.struct("core.v1.Toleration"))
     ['.bogus: field not declared in schema']
     """
     found: list[str] = []
-    _look_at_struct(configuration, root, "", found)
+    _look_at_struct(configuration, root, at, found)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.apiserver.patches.configuration import element_text, scalar_problem
+from weir.apiserver.patches.configuration import element_text, problems_of, scalar_problem
 from weir.apiserver.patches.strategic import go_text
 from weir.apiserver.patches.structure import (
     ATOMIC,
@@ -25,10 +25,12 @@ from weir.apiserver.patches.structure import (
 )
 from weir.customresources.schema import Schema
 from weir.customresources.served import CustomResourceKind
+from weir.objects import schema as objects
 
 __all__ = ["custom_node", "custom_problems"]
 
-_META: Final = Node(Relation.STRUCT, struct_name="meta.v1.ObjectMeta")
+_OBJECT_META: Final = "meta.v1.ObjectMeta"
+_META: Final = Node(Relation.STRUCT, struct_name=_OBJECT_META)
 _RESOURCE: Final = {"apiVersion": LEAF, "kind": LEAF, "metadata": _META}
 
 
@@ -116,13 +118,22 @@ def _look_at_object(value: Any, schema: Schema, at: str, found: list[str], *, em
             found.append(_told(f"{at}.{unknown}", "field not declared in schema"))
             return
     for key in sorted(value):
-        if embedded and key in _RESOURCE:
+        if embedded and key in _RESOURCE:  # the same in every object, whatever the definition says of them
+            found += _resource_problems(value[key], key, f"{at}.{key}")
             continue
         one = schema.properties.get(key)
         if one is None and isinstance(schema.additional, Schema):
             one = schema.additional
         if one is not None:
             _look_at(value[key], one, f"{at}.{key}", found)
+
+
+def _resource_problems(value: Any, key: str, at: str) -> list[str]:
+    """Return what is wrong with the apiVersion, kind or metadata of an object."""
+    if key == "metadata":
+        return problems_of(value, objects.struct(_OBJECT_META), at)
+    problem = "" if value is None else scalar_problem(value, "string")
+    return [_told(at, problem)] if problem else []
 
 
 def _look_at_list(value: Any, schema: Schema, at: str, found: list[str]) -> None:

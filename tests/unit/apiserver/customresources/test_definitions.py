@@ -169,3 +169,81 @@ async def test_a_write_that_changes_nothing_moves_an_object_to_the_storage_versi
     assert code == 200 and seen[0] == seen[1] != seen[2] == seen[3]
     stored = world.running.server.verbs.store.get("/registry/example.com/movers/default/a").value
     assert b'"apiVersion":"example.com/v2"' in stored
+
+
+EMBEDDING = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        "template": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        }
+    },
+}
+
+
+def embedding(metadata: dict, template: dict) -> dict:
+    found = widget("e", template={"apiVersion": "v1", "kind": "Sub", **template})
+    found["metadata"] |= metadata
+    return found
+
+
+@pytest.mark.parametrize(
+    ("metadata", "template", "problems"),
+    [
+        ({"odd": 1}, {}, [".metadata.odd: field not declared in schema"]),
+        (
+            {},
+            {"metadata": {"name": "x", "odd": 1}},
+            [".spec.template.metadata.odd: field not declared in schema"],
+        ),
+        (
+            {"odd": 1},
+            {"metadata": {"odd": 1}},
+            [
+                ".metadata.odd: field not declared in schema",
+                ".spec.template.metadata.odd: field not declared in schema",
+            ],
+        ),
+        (
+            {"labels": {"a": 5}},
+            {"kind": 5},
+            [
+                ".metadata.labels.a: expected string, got &value.valueUnstructured{Value:5}",
+                ".spec.template.kind: expected string, got &value.valueUnstructured{Value:5}",
+            ],
+        ),
+        ({}, {"metadata": "x"}, [".spec.template.metadata: expected map, got &{x}"]),
+    ],
+)
+async def test_apply_looks_at_the_metadata_of_an_object_and_of_those_in_it(
+    world, metadata, template, problems
+):
+    await world.define(definition(EMBEDDING, "gadgets"))
+    body = {**embedding(metadata, template), "kind": "Gadget"}
+    gadget = "/apis/example.com/v1/namespaces/default/gadgets/e?fieldManager=m"
+    text = problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
+    for validation in ("Strict", "Warn", "Ignore"):  # apply says it whatever is asked
+        code, told = await world.ask(
+            "PATCH", f"{gadget}&fieldValidation={validation}", body, "application/apply-patch+yaml"
+        )
+        assert (code, told["message"]) == (
+            500,
+            f"failed to create typed patch object (/e; example.com/v1, Kind=Gadget): {text}",
+        )
+
+
+async def test_unknown_metadata_is_refused_told_or_dropped_as_asked(world):
+    await world.define(definition(EMBEDDING, "gadgets"))
+    body = {**embedding({"odd": 1}, {"metadata": {"name": "x", "odd": 1}}), "kind": "Gadget"}
+    gadgets = "/apis/example.com/v1/namespaces/default/gadgets"
+    code, told = await world.ask("POST", f"{gadgets}?fieldValidation=Strict", body)
+    assert code == 400
+    assert 'unknown field "metadata.odd"' in told["message"]
+    assert 'unknown field "spec.template.metadata.odd"' in told["message"]
+    code, made = await world.ask("POST", f"{gadgets}?fieldValidation=Ignore", body)
+    assert code == 201
+    assert "odd" not in made["metadata"]
+    assert made["spec"]["template"]["metadata"] == {"name": "x"}
