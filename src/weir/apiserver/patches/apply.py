@@ -214,7 +214,7 @@ class _Applying:
             )
         made = merged if isinstance(merged, dict) else {}
         managed = self._without_taken(managed, made, force)
-        mine = stripped(fields)
+        mine = fieldset.ordered(stripped(fields))
         same = made == self._live
         read = copied(self._live) if same and self._exists else self._read(made)
         if mine:

@@ -9,6 +9,7 @@ Not here: which paths a document has (weir.apiserver.patches.compare).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ __all__ = [
     "intersection",
     "is_field_set",
     "keep_only",
+    "ordered",
     "paths",
     "union",
     "without",
@@ -177,3 +179,47 @@ def paths(one: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
         if is_member(below):
             yield path
         yield from paths(below, path)
+
+
+# ── the order a set is written in ────────────────────────────────────────────────────────────────
+
+#: Fields come before keys, keys before values, values before indexes.
+_KINDS: Final = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
+
+
+def ordered(fields: FieldSet) -> FieldSet:
+    """Return the set in the order it is written: at each level `.`, then what lies below, sorted.
+
+    >>> ordered({'v:"a"': {}, "f:b": {"f:c": {}, ".": {}}, "f:a": {}})
+    {'f:a': {}, 'f:b': {'.': {}, 'f:c': {}}, 'v:"a"': {}}
+    >>> list(ordered({'k:{"port":80}': {}, 'k:{"port":9}': {}}))
+    ['k:{"port":9}', 'k:{"port":80}']
+    """
+    keys: Iterable[str] = fields
+    if len(fields) > 1:
+        keys = sorted(fields)
+        if keys[-1][0] > "f":  # "." and names sort by their text, everything else by what it says
+            keys.sort(key=_rank)
+    return {key: ordered(below) if (below := fields[key]) else below for key in keys}
+
+
+@lru_cache(4096)  # the same few keys are in the sets of every object
+def _rank(element: str) -> tuple[int, Any]:
+    kind, text = element[0], element[2:]
+    rank = _KINDS[kind]
+    return (rank, text) if rank < 2 else (rank, _value_rank(msgspec.json.decode(text)))
+
+
+def _value_rank(value: Any) -> tuple[Any, ...]:
+    """Return what values are compared by: numbers, texts, booleans, lists, objects and null, in this order."""
+    if value is None:
+        return (5,)
+    if isinstance(value, bool):
+        return 2, value
+    if isinstance(value, int | float):
+        return 0, value
+    if isinstance(value, str):
+        return 1, value
+    if isinstance(value, list):
+        return 3, tuple(map(_value_rank, value))
+    return 4, tuple((name, _value_rank(value[name])) for name in sorted(value))

@@ -76,7 +76,10 @@ class Owner(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What an owner owns, and since when; an empty time is written as no time."""
+    """What an owner owns, in the order it is written, and since when; an empty time is written as no time.
+
+    Taking paths away keeps a set in order: only who makes one, or joins two, has to order it.
+    """
 
     fields: FieldSet
     time: str
@@ -251,12 +254,12 @@ def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
         skip = {path: below for path, below in skip.items() if path != "f:status"}
     if (kind.kind, "") in _RESETS:
         skip = {**skip, **_RESETS[kind.kind, ""]}
-    fields = created(new, zero_of(kind), node_of(kind), skip)
+    fields = fieldset.ordered(created(new, zero_of(kind), node_of(kind), skip))
     own_all(new, fields, kind, manager=manager, now=now)
 
 
 def own_all(new: dict[str, Any], fields: FieldSet, kind: KindRow, *, manager: str, now: str) -> None:
-    """Write that *manager* owns *fields*, all there is to own of a new object."""
+    """Write that *manager* owns *fields*, all there is to own of a new object and in order."""
     if fields:
         owner = Owner(manager or "unknown", "Update", kind.api_version)
         new["metadata"]["managedFields"] = [_written(owner, Entry(fields, now))]
@@ -270,7 +273,9 @@ def _starting_point(sent: Any, old: dict[str, Any] | None, subresource: str) -> 
             return {}
         found = read_managed(sent)
         if found and all(fieldset.is_field_set(entry.fields) for entry in found.values()):
-            return found
+            return {
+                owner: Entry(fieldset.ordered(entry.fields), entry.time) for owner, entry in found.items()
+            }
     return read_managed(stored) or {}
 
 
@@ -303,7 +308,8 @@ def take_over(
     mine = stripped(taken)
     if mine:
         before = result.get(owner)
-        result[owner] = Entry(fieldset.union(mine, before.fields) if before else mine, now)
+        mine = fieldset.union(mine, before.fields) if before else mine
+        result[owner] = Entry(fieldset.ordered(mine), now)
     return result
 
 
@@ -330,7 +336,8 @@ def capped(managed: Managed) -> Managed:
         if bucket not in result:
             result[bucket] = result.pop(first)
         entry = result.pop(owner) if owner != bucket else result[bucket]
-        result[bucket] = Entry(fieldset.union(entry.fields, result[bucket].fields), entry.time)
+        joined = fieldset.union(entry.fields, result[bucket].fields)
+        result[bucket] = Entry(fieldset.ordered(joined), entry.time)
         left -= 1
     return result
 

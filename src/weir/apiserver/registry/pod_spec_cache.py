@@ -23,7 +23,7 @@ import msgspec
 
 from weir import errors
 from weir.apiserver.patches.compare import created
-from weir.apiserver.patches.fieldset import FieldSet
+from weir.apiserver.patches.fieldset import FieldSet, ordered
 from weir.apiserver.patches.kind_form import zero_document
 from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all
 from weir.apiserver.patches.structure import Unkeyed, root_node
@@ -318,6 +318,7 @@ def _own(document: Document, learnt: _Learnt, manager: str, now: str) -> None:
             return
         if learnt.fields:
             fields["f:spec"] = learnt.fields
+        fields = ordered(fields)
         if shape is not None and len(learnt.owned) < MOST_SHAPES:
             learnt.owned[shape] = fields
     own_all(document, fields, POD, manager=manager, now=now)

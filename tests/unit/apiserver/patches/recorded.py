@@ -24,6 +24,8 @@ def body_of(exchange: dict[str, Any]) -> bytes:
     return body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
 
-def timeless(entries: Any) -> Any:
-    """Return managedFields without the times."""
-    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]
+def timeless(entries: Any) -> list[str]:
+    """Return the entries of managedFields as text, for their order counts, without the times."""
+    return [
+        json.dumps({key: value for key, value in entry.items() if key != "time"}) for entry in entries or ()
+    ]

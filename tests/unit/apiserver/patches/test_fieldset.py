@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from weir.apiserver.patches.fieldset import (
     difference,
     intersection,
     keep_only,
+    ordered,
     paths,
     union,
     without,
@@ -91,3 +95,46 @@ def test_the_algebra_leaves_its_arguments_alone(one: frozenset[Path], other: fro
     left, right = written(one), written(other)
     union(left, right), difference(left, right), intersection(left, right), without(left, right)
     assert (left, right) == (written(one), written(other))
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        [".", "f:", "f:A", "f:a", "f:a-b", "f:ab", "f:é", 'k:{"a":1}', 'v:"x"', "i:0"],
+        [
+            'k:{"port":9}',
+            'k:{"port":80}',
+            'k:{"port":8080,"protocol":"TCP"}',
+            'k:{"port":8080,"protocol":"UDP"}',
+        ],
+        ['k:{"name":"a"}', 'k:{"name":"a b"}', 'k:{"name":"a!"}', 'k:{"name":"a-b"}'],
+        [
+            "v:-1",
+            "v:0.5",
+            "v:2",
+            "v:10",
+            'v:"10"',
+            'v:"2"',
+            "v:false",
+            "v:true",
+            "v:[2]",
+            "v:[10]",
+            "v:{}",
+            "v:null",
+        ],
+        ["i:2", "i:10"],
+    ],
+)
+def test_elements_are_written_in_one_order(elements: list[str]) -> None:
+    for start in range(len(elements)):
+        mixed = [*elements[start:], *elements[:start]]
+        assert list(ordered({key: {} for key in mixed})) == elements
+        assert list(ordered({key: {} for key in reversed(mixed)})) == elements
+
+
+@given(PATHS, PATHS)
+def test_what_is_taken_away_leaves_a_set_in_order(one: frozenset[Path], other: frozenset[Path]) -> None:
+    whole, right = ordered(written(one)), written(other)
+    assert whole == written(one)
+    for left in (difference(whole, right), intersection(whole, right), without(whole, right)):
+        assert json.dumps(left) == json.dumps(ordered(left))

@@ -245,3 +245,25 @@ def missing(part: Any, whole: Any, path: str = "") -> list[str]:
     if isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
         return [found for a, b in zip(part, whole, strict=True) for found in missing(a, b, path + "[]")]
     return [] if part == whole else [f"{path}: {part!r} is {whole!r}"]
+
+
+def test_fields_are_written_in_one_order_whatever_the_order_they_came_in() -> None:
+    def texts(document: dict[str, Any]) -> list[str]:
+        return [json.dumps(entry["fieldsV1"]) for entry in document["metadata"]["managedFields"]]
+
+    ports = [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 9, "protocol": "TCP"}]
+    container = {"name": "c", "image": "i", "ports": ports}
+    live = stored(metadata={"labels": {"b": "1", "a": "1"}}, spec={"containers": [container]})
+    assert texts(live) == [json.dumps(fieldset.ordered(text)) for text in map(json.loads, texts(live))]
+    assert texts(live)[0].index("9,") < texts(live)[0].index("80,")
+    new = copy.deepcopy(live)
+    new["metadata"]["labels"] |= {"z": "1", "c": "1"}
+    update_managed_fields(new, live, POD, manager="one", now=T1)
+    assert '"f:labels": {".": {}, "f:a": {}, "f:b": {}, "f:c": {}, "f:z": {}}' in texts(new)[0]
+    edited = copy.deepcopy(new)
+    sent = edited["metadata"]["managedFields"][0]
+    sent["fieldsV1"] = dict(reversed(sent["fieldsV1"].items()))
+    sent["manager"] = "two"
+    update_managed_fields(edited, new, POD, manager="one", now=T1)
+    assert list(sent["fieldsV1"]) == ["f:spec", "f:metadata"]
+    assert texts(edited) == texts(new)
