@@ -22,11 +22,42 @@ from weir.objects.served_kinds import ServedKinds
 __all__ = ["ServedOpenApi"]
 
 Json = dict[str, Any]
-_VERSION_TEXT: Final = "APIVersion defines the versioned schema of this representation of an object."
-_KIND_TEXT: Final = "Kind is a string value representing the REST resource this object represents."
+_CONVENTIONS: Final = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _META, _LIST_META = "meta.v1.ObjectMeta", "meta.v1.ListMeta"
+_META_TEXTS: Final = {
+    _META: f"Standard object's metadata. More info: {_CONVENTIONS}#metadata",
+    _LIST_META: f"Standard list metadata. More info: {_CONVENTIONS}#types-kinds",
+}
+_TYPE_META: Final[Json] = {
+    "apiVersion": {
+        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
+        "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
+        f"More info: {_CONVENTIONS}#resources",
+        "type": "string",
+    },
+    "kind": {
+        "description": "Kind is a string value representing the REST resource this object represents. Servers may "
+        "infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
+        f"More info: {_CONVENTIONS}#types-kinds",
+        "type": "string",
+    },
+}
+#: the same of an object inside another
+_EMBEDDED_TYPE_META: Final[Json] = {
+    "apiVersion": {
+        "description": "apiVersion defines the versioned schema of this representation of an object. "
+        f"More info: {_CONVENTIONS}#resources",
+        "type": "string",
+    },
+    "kind": {
+        "description": "kind is a string value representing the type of this object. In CamelCase. "
+        f"More info: {_CONVENTIONS}#types-kinds",
+        "type": "string",
+    },
+}
+_PRESERVES: Final = "x-kubernetes-preserve-unknown-fields"
 #: what version 2 cannot say of values
-_NOT_IN_2: Final = ("nullable", "default", "anyOf", "oneOf", "allOf", "not", "x-kubernetes-validations")
+_NOT_IN_2: Final = ("nullable", "default", "anyOf", "oneOf", "allOf", "not")
 
 
 class ServedOpenApi:
@@ -111,25 +142,23 @@ class ServedOpenApi:
         return whole
 
 
-_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
-_META_TEXTS = {
-    _META: f"Standard object's metadata. More info: {_CONVENTIONS}#metadata",
-    _LIST_META: f"Standard list metadata. More info: {_CONVENTIONS}#types-kinds",
-}
-
-
 def _models(kind: CustomResourceKind, version: int) -> Json:
     """Return the schemas of a kind and of its list, by model name."""
-    found = _published(kind.says.schema_document() or {"type": "object"}, version)
     gvk = {"group": kind.group, "kind": kind.kind, "version": kind.version}
-    properties = {
-        "apiVersion": {"description": _VERSION_TEXT, "type": "string"},
-        "kind": {"description": _KIND_TEXT, "type": "string"},
-        "metadata": _referring(_META, version),
-    }
-    model = {**found, "x-kubernetes-group-version-kind": [gvk]}
-    if "properties" in found or not found.get("x-kubernetes-preserve-unknown-fields"):
-        model["properties"] = {**found.get("properties", {}), **properties}
+    said: Json = {}
+    if kind.says.selectable:
+        said["x-kubernetes-selectable-fields"] = [
+            {"fieldPath": ".".join(path)} for path in kind.says.selectable
+        ]
+    found = kind.says.schema_document()
+    if found is None or (version == 2 and found.get(_PRESERVES)):
+        # kubectl takes what is not described there for unknown: so nothing is described, not even the metadata
+        model: Json = {"type": "object"}
+    else:
+        model = _published(found, version)
+        own = {**_TYPE_META, "metadata": _referring(_META, version)}
+        model["properties"] = {**model.get("properties", {}), **own}
+    model |= {"x-kubernetes-group-version-kind": [gvk], **said}
     name = custom_model(kind)
     items = reference(name, version)
     listed: Json = {
@@ -137,11 +166,16 @@ def _models(kind: CustomResourceKind, version: int) -> Json:
         "type": "object",
         "required": ["items"],
         "properties": {
-            **properties,
+            **_TYPE_META,
             "metadata": _referring(_LIST_META, version),
-            "items": {"type": "array", "items": items, "description": f"List of {kind.plural}."},
+            "items": {
+                "type": "array",
+                "items": items,
+                "description": f"List of {kind.plural}. More info: {_CONVENTIONS}",
+            },
         },
         "x-kubernetes-group-version-kind": [{**gvk, "kind": kind.list_kind}],
+        **said,
     }
     return {name[1:]: model, name[1:].removesuffix(kind.kind) + kind.list_kind: listed}
 
@@ -154,20 +188,43 @@ def _referring(struct: str, version: int) -> Json:
 
 def _published(found: Json, version: int) -> Json:
     """Return a schema as clients read it: in version 2 without what that cannot say."""
-    out = dict(found)
-    if version == 2:
-        for name in _NOT_IN_2:
-            out.pop(name, None)
-        if found.get("nullable") or found.get("x-kubernetes-preserve-unknown-fields"):
-            for name in ("type", "items", "properties", "additionalProperties"):
-                if found.get("nullable") or name in ("items", "properties"):
-                    out.pop(name, None)
-            return out
+    out = _in_version_2(found) if version == 2 else dict(found)
     if isinstance(out.get("properties"), dict):
         out["properties"] = {name: _published(one, version) for name, one in out["properties"].items()}
     for name in ("items", "additionalProperties"):
         if isinstance(out.get(name), dict):
             out[name] = _published(out[name], version)
-    if out.get("x-kubernetes-embedded-resource") and isinstance(out.get("properties"), dict):
-        out["properties"] = {**out["properties"], "metadata": _referring(_META, version)}
+    if out.get("x-kubernetes-embedded-resource") and not (version == 2 and out.get(_PRESERVES)):
+        own = {**_EMBEDDED_TYPE_META, "metadata": _referring(_META, version)}
+        out["properties"] = {**out.get("properties", {}), **own}
+        required = out.get("required") or []
+        out["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
+    return out
+
+
+def _in_version_2(found: Json) -> Json:
+    """Return what version 2 can say of one schema, those inside it left as they are.
+
+    kubectl takes a schema with a type, items or properties for the whole truth: what may be null or hold more than
+    is described has none of them.
+    """
+    out = {name: one for name, one in found.items() if name not in _NOT_IN_2}
+    if found.get("nullable") or found.get(_PRESERVES):
+        out.pop("items", None)
+        out.pop("properties", None)
+    kind = found.get("type")
+    if (
+        found.get("nullable")
+        or (kind == "array" and "items" not in out)
+        or (kind == "object" and found.get(_PRESERVES))
+    ):
+        out.pop("type", None)
+    additional = found.get("additionalProperties")
+    if isinstance(additional, dict) and additional.get("nullable"):
+        out.pop("required", None)
+    elif "required" in out:
+        described = out.get("properties") or {}
+        out["required"] = [name for name in out["required"] if not described.get(name, {}).get("nullable")]
+        if not out["required"]:
+            del out["required"]
     return out

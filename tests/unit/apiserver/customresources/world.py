@@ -68,7 +68,7 @@ class Server:
         try:
             return answer.code, json.loads(answer.body)
         except ValueError:
-            return answer.code, answer.body.decode()
+            return answer.code, answer.body.decode(errors="replace")
 
     async def define(self, found: Document) -> None:
         """Create a definition and wait until it is established."""
