@@ -6,20 +6,30 @@ brings a life up to a time, `due` says when something happens next by itself; th
 same life, under virtual and real time alike.
 Spec: KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules), core/v1 PodSpec. Times are a kubelet's: a
 container that ended is started again at once, then after 10 s, doubling to 5 min, anew after 10 min of running well.
-Not here: what the status says about it (weir.simulation.kubelet.pod_status), how containers behave (.behaviour), the
-effects (.run), whether the pod may start at all (.admit).
+Not here: one container (.container), what the status says about it (.pod_status), how containers behave (.behaviour),
+the effects (.run), whether the pod may start at all (.admit).
 """
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 from weir.simulation.kubelet.behaviour import Behaviour
+from weir.simulation.kubelet.container import (
+    CREATING,
+    INITIALIZING,
+    Container,
+    Ended,
+    Role,
+    State,
+    containers_of,
+    read_ended,
+    read_time,
+    restart_rule,
+)
 from weir.simulation.kubelet.programs.images import reference
 from weir.simulation.kubelet.programs.play import Play
 
@@ -32,101 +42,9 @@ LEAST_GRACE_SECONDS: Final = 2.0  # what is left for SIGTERM after a preStop hoo
 KILLED: Final = 137  # 128 + SIGKILL
 DEFAULT_GRACE_SECONDS: Final = 30
 LOOK_AGAIN_SECONDS: Final = 2.0  # for a ConfigMap or Secret that was missing
-CREATING: Final = "ContainerCreating"
 UNCONFIGURED: Final = "CreateContainerConfigError"
-INITIALIZING: Final = "PodInitializing"
 RESTART_ALL: Final = "RestartAllContainers"
 RESTARTING_ALL: Final = "RestartingAllContainers"
-
-
-class Role(enum.Enum):
-    """What a container is for."""
-
-    INIT = "initContainers"
-    SIDECAR = "initContainers with restartPolicy Always"
-    ORDINARY = "containers"
-    EPHEMERAL = "ephemeralContainers"
-
-
-class State(enum.Enum):
-    WAITING = "waiting"
-    RUNNING = "running"
-    TERMINATED = "terminated"
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a container ended, once."""
-
-    exit_code: int
-    reason: str
-    started_at: float
-    finished_at: float
-    message: str = ""
-
-
-@dataclass(slots=True)
-class Container:
-    """One container of a pod that lives; times are seconds since the epoch."""
-
-    spec: Document
-    role: Role
-    state: State = State.WAITING
-    reason: str = CREATING  #: why it waits
-    message: str = ""
-    started_at: float = 0.0
-    ended: Ended | None = None  #: while terminated
-    last: Ended | None = None  #: of the run before this one
-    starts: int = 0
-    pulls: int = 0  #: tries to pull its image that failed
-    back_off: float = 0.0  #: seconds to wait after the next end
-    at: float = math.inf  #: when it ends (running) or is started or pulled again (otherwise)
-    exit_code: int = 0  #: of the end at that time
-    stopping: bool = False
-    passed: bool = False  #: a sidecar that has started once lets the others start
-    forced: bool = False  #: it is started again whatever the restart policy says
-    renewed: bool = False  #: its image was changed: it starts anew
-    ready_at: float = 0.0  #: when its probes let it be ready
-    started_up_at: float = 0.0  #: when its startup probe has succeeded
-    killed_at: float = math.inf  #: when a probe has failed too often
-    shown: int = 0  #: how far its probes were when somebody last looked
-    play: Play | None = None  #: of this run, when its command can be played
-
-    @property
-    def name(self) -> str:
-        return str(self.spec["name"])
-
-    @property
-    def ordinary(self) -> bool:
-        return self.role is Role.ORDINARY
-
-    def probed(self, now: float) -> int:
-        """Return how far a running container's probes are: 0 at first, 1 when it has started, 2 when it is ready."""
-        return (now >= self.started_up_at) + (now >= self.ready_at)
-
-    @property
-    def started(self) -> bool:
-        """Whether it runs and its startup probe has succeeded."""
-        return self.state is State.RUNNING and self.shown >= 1
-
-    @property
-    def ready(self) -> bool:
-        """Whether it runs and its probes say that it is ready."""
-        return self.state is State.RUNNING and self.shown >= 2
-
-    @property
-    def wakes_at(self) -> float:
-        """When something happens to it by itself."""
-        if self.state is not State.RUNNING or self.shown >= 2:
-            return min(self.at, self.killed_at) if self.state is State.RUNNING else self.at
-        return min(self.at, self.killed_at, self.ready_at if self.shown else self.started_up_at)
-
-    @property
-    def done(self) -> bool:
-        """Whether the containers behind an init container may start."""
-        if self.role is Role.SIDECAR:
-            return self.starts > 0 and self.reason != INITIALIZING and (self.started or self.passed)
-        return self.state is State.TERMINATED and self.ended is not None and self.ended.exit_code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +109,7 @@ class PodLife:
     def restore(cls, pod: Document, behaviour: Behaviour, now: float) -> PodLife:
         """Return the life of a pod that another process has played, as far as its status says."""
         status = pod.get("status") or {}
-        life = cls.begin(pod, behaviour, _time(status.get("startTime"), now))
+        life = cls.begin(pod, behaviour, read_time(status.get("startTime"), now))
         life.restored = True
         life.over = status.get("phase") in ("Succeeded", "Failed")
         life.sandbox = bool(status.get("podIP"))
@@ -210,13 +128,13 @@ class PodLife:
         state = status.get("state") or {}
         restarts = int(status.get("restartCount") or 0)
         if (last := (status.get("lastState") or {}).get("terminated")) is not None:
-            container.last = _ended(last, now)
+            container.last = read_ended(last, now)
         if (running := state.get("running")) is not None:
             container.starts = restarts
-            self._start(container, _time(running.get("startedAt"), now))
+            self._start(container, read_time(running.get("startedAt"), now))
         elif (terminated := state.get("terminated")) is not None:
             container.starts = restarts + 1
-            container.state, container.ended = State.TERMINATED, _ended(terminated, now)
+            container.state, container.ended = State.TERMINATED, read_ended(terminated, now)
             if not self.over and self._restarts(container, container.ended.exit_code):
                 container.at = now
         elif container.last is not None:
@@ -444,7 +362,7 @@ class PodLife:
         container.at = math.inf
         if self.ending is not None or not self._restarts(container, exit_code):
             return
-        if _rule(container, exit_code) == RESTART_ALL:
+        if restart_rule(container, exit_code) == RESTART_ALL:
             self._restart_all(now)
             return
         if now - container.started_at >= WELL_AFTER_SECONDS:
@@ -456,7 +374,7 @@ class PodLife:
             return False
         if container.role is Role.SIDECAR or container.forced:
             return True
-        if _rule(container, exit_code):
+        if restart_rule(container, exit_code):
             return True
         policy = container.spec.get("restartPolicy") or self.pod["spec"].get("restartPolicy", "Always")
         if container.role is Role.INIT:
@@ -575,40 +493,6 @@ class PodLife:
         """Return what happened since the last call."""
         taken, self.occurrences = self.occurrences, []
         return taken
-
-
-def containers_of(pod: Document) -> Iterator[tuple[Document, Role]]:
-    """Yield the containers of a pod in the order in which they start."""
-    spec = pod["spec"]
-    for each in spec.get("initContainers") or ():
-        yield each, Role.SIDECAR if each.get("restartPolicy") == "Always" else Role.INIT
-    for each in spec["containers"]:
-        yield each, Role.ORDINARY
-    for each in spec.get("ephemeralContainers") or ():
-        yield each, Role.EPHEMERAL
-
-
-def _rule(container: Container, exit_code: int) -> str:
-    """Return what the container's first matching restart rule asks for, or ""."""
-    for rule in container.spec.get("restartPolicyRules") or ():
-        codes = rule.get("exitCodes") or {}
-        if (exit_code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
-            return str(rule.get("action") or "")
-    return ""
-
-
-def _ended(terminated: Document, now: float) -> Ended:
-    return Ended(
-        int(terminated.get("exitCode") or 0),
-        terminated.get("reason", ""),
-        _time(terminated.get("startedAt"), now),
-        _time(terminated.get("finishedAt"), now),
-        terminated.get("message", ""),
-    )
-
-
-def _time(text: str | None, otherwise: float) -> float:
-    return datetime.fromisoformat(text).timestamp() if text else otherwise
 
 
 def _duration(seconds: float) -> str:

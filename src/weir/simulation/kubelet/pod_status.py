@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from weir.objects.times import format_time
-from weir.simulation.kubelet.pod_lifecycle import Container, Ended, PodLife, Role, State
+from weir.simulation.kubelet.container import Container, Ended, Role, State
+from weir.simulation.kubelet.pod_lifecycle import PodLife
 
 Document = dict[str, Any]
 _PARTS: Final = (
