@@ -262,6 +262,22 @@ async def test_a_watch_selects_by_what_was_converted(world, hook, watching):
     assert [(await sink.next())[0] for _ in range(2)] == ["ADDED", "DELETED"]
 
 
+async def test_a_collection_is_deleted_by_what_was_converted(world, hook, watching):
+    for name, host in (("a", "yes"), ("b", "yes"), ("c", "no")):
+        await world.ask("POST", V1, widget("v1", name, address=host))
+    sink = await watching("&fieldSelector=spec.host%3Dyes")
+    assert [(await sink.next())[1]["metadata"]["name"] for _ in range(2)] == ["a", "b"]
+    code, _ = await world.ask("DELETE", f"{V2}?fieldSelector=spec.host%3Dyes")
+    assert code == 200
+    _, left = await world.ask("GET", V1)
+    assert [one["metadata"]["name"] for one in left["items"]] == ["c"]
+    told = [await sink.next(), await sink.next()]
+    assert sorted((type, one["metadata"]["name"]) for type, one in told) == [
+        ("DELETED", "a"),
+        ("DELETED", "b"),
+    ]
+
+
 async def test_a_failing_webhook_ends_the_watch_with_its_failure(world, hook, watching):
     await world.ask("POST", V1, widget("v1", "first", address="h"))
     sink = await watching()
