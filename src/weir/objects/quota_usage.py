@@ -1,8 +1,8 @@
 """How much of a quota does one object use?
 
 Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under the names quotas use (`pods`,
-`requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage` …). A pod that has come to its end uses
-nothing. Scopes say which pods a quota is about.
+`requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage`, `gpu.deviceclass.resource.k8s.io/devices`
+…). A pod that has come to its end uses nothing. Scopes say which pods a quota is about.
 Not here: what is used in all (weir.controllers.cluster.resource_quota), refusing
 (weir.apiserver.admission.resource_quota).
 """
@@ -21,6 +21,7 @@ POD = by_kind("v1", "Pod")
 PERSISTENT_VOLUME_CLAIM = by_kind("v1", "PersistentVolumeClaim")
 CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
 ONE = parse_quantity("1")
+MOST_DEVICES = 32  # of a claim: what a request for all of them counts as
 COUNTED = frozenset(
     {
         "configmaps",
@@ -46,6 +47,8 @@ def usage_of(kind: Kind, document: Mapping[str, Any]) -> Amounts:
         _add_claim(used, document)
     elif kind.kind == "Service":
         _add_service(used, document.get("spec") or {})
+    elif kind.group == "resource.k8s.io" and kind.kind == "ResourceClaim":
+        _add_devices(used, document.get("spec") or {})
     return used
 
 
@@ -92,6 +95,29 @@ def _add_service(used: Amounts, spec: Mapping[str, Any]) -> None:
         used["services.loadbalancers"] = ONE
     if spec.get("type") in ("LoadBalancer", "NodePort"):
         used["services.nodeports"] = parse_quantity(str(len(spec.get("ports") or ())))
+
+
+def _add_devices(used: Amounts, spec: Mapping[str, Any]) -> None:
+    """Count the devices of each class that a claim may get; of alternatives the most that one of them asks for."""
+    counts: dict[str, int] = {}
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        most: dict[str, int] = {}
+        for one in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            name = one.get("deviceClassName")
+            if name:
+                most[name] = max(most.get(name, 0), _devices_of(one))
+        for name, count in most.items():
+            counts[name] = counts.get(name, 0) + count
+    for name, count in counts.items():
+        used[f"{name}.deviceclass.resource.k8s.io/devices"] = parse_quantity(str(count))
+
+
+def _devices_of(request: Mapping[str, Any]) -> int:
+    """Return how many devices a request may get; one of an unknown mode counts as none."""
+    mode = request.get("allocationMode", "ExactCount")
+    if mode == "All":
+        return MOST_DEVICES
+    return int(request.get("count", 1)) if mode == "ExactCount" else 0
 
 
 def in_scope(quota: Mapping[str, Any], kind: Kind, document: Mapping[str, Any]) -> bool:
