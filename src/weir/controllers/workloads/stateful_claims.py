@@ -67,16 +67,19 @@ class StatefulClaims:
             if claim is None or claim["metadata"].get("deletionTimestamp"):
                 continue
             present = claim["metadata"].get("ownerReferences") or []
-            others = [each for each in present if not self._ours(each, pod)]
-            if any(each.get("controller") for each in others):
-                continue  # another owner looks after it
             if any(self._stale(each, pod) for each in present):
                 continue  # of an earlier set or pod of the name: not ours to touch
-            wanted = [*others, *self._owners(pod, leaving)]
-            if {each["uid"] for each in wanted} != {each["uid"] for each in present}:
-                metadata = claim["metadata"]
-                changes = {"resourceVersion": metadata["resourceVersion"], "ownerReferences": wanted or None}
-                yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes})
+            mine = [each for each in present if self._ours(each, pod)]
+            others = [each for each in present if not self._ours(each, pod)]
+            # Where another owner looks after it we own nothing of it, and give up what we did.
+            apart = (self._with_set or self._with_pod) and any(each.get("controller") for each in others)
+            owners = [] if apart else [*self._owners(pod, leaving)]
+            same = {each["uid"] for each in owners} == {each["uid"] for each in mine}
+            if same and all(each.get("controller") for each in mine):
+                continue
+            metadata, wanted = claim["metadata"], [*others, *owners]
+            changes = {"resourceVersion": metadata["resourceVersion"], "ownerReferences": wanted or None}
+            yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes})
 
     def _owners(self, pod: Pod, leaving: bool) -> Iterator[Document]:
         if leaving and self._with_pod:
