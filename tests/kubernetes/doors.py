@@ -1,7 +1,7 @@
 """Requests about who may come in and what admission says, asked of a real API server and of weir.
 
 Each case is one request; state carries over. `shown` are the parts of a successful answer that are compared (a
-refusal is compared whole). `settle` gives the real server's caches time to notice what the case has written.
+refusal is compared whole).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class Case:
     shown: tuple[str, ...] = ()
     content: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
-    settle: bool = False
     compared: bool = True
 
 
@@ -94,7 +93,7 @@ def claim(name: str, size: str, **spec: Any) -> dict[str, Any]:
 
 # --- proofs and rights ---
 
-prepare(f"{NS}/serviceaccounts", {"metadata": {"name": "default"}}, settle=True)
+prepare(f"{NS}/serviceaccounts", {"metadata": {"name": "default"}})
 ask("no-proof", "", "GET", "/api")
 ask("wrong-proof", "wrong", "GET", PODS)
 for number, (method, path) in enumerate(
@@ -218,7 +217,7 @@ WRITES_ROLES = {
 READS_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 prepare(f"{RBAC}/clusterroles", cluster_role("roler", WRITES_ROLES, READS_PODS))
-prepare(f"{RBAC}/clusterrolebindings", binding("roler", "roler", "jane"), settle=True)
+prepare(f"{RBAC}/clusterrolebindings", binding("roler", "roler", "jane"))
 for number, role in enumerate(
     [
         cluster_role(
@@ -257,7 +256,7 @@ ask(
     "metadata.name",
 )
 ask("widen-own", JANE, "PATCH", f"{RBAC}/clusterroles/roler", {"rules": [EVERYTHING]}, content=MERGE)
-prepare(f"{RBAC}/clusterrolebindings", binding("dangling", "ghostrole", "binder"), settle=True)
+prepare(f"{RBAC}/clusterrolebindings", binding("dangling", "ghostrole", "binder"))
 ask("dangling", BINDER, "GET", PODS)
 
 # --- namespaces, priorities, accounts, runtime classes ---
@@ -277,7 +276,6 @@ prepare(
             "tolerations": [{"key": "kata", "operator": "Exists", "effect": "NoSchedule"}],
         },
     },
-    settle=True,
 )
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 GPU = {"limits": {"example.com/gpu": "1", "cpu": "1"}}
@@ -320,7 +318,7 @@ prepare(
         }
     },
 )
-prepare("/api/v1/namespaces/tol/serviceaccounts", {"metadata": {"name": "default"}}, settle=True)
+prepare("/api/v1/namespaces/tol/serviceaccounts", {"metadata": {"name": "default"}})
 for number, tolerations in enumerate(
     [
         [],
@@ -362,7 +360,6 @@ prepare(
             ]
         },
     },
-    settle=True,
 )
 
 
@@ -387,15 +384,12 @@ ask("limits-claim", ADMIN, "POST", "/api/v1/namespaces/lim/persistentvolumeclaim
 HARD = {"pods": "3", "requests.cpu": "2", "limits.memory": "2Gi", "secrets": "1", "requests.storage": "5Gi"}
 prepare("/api/v1/namespaces", {"metadata": {"name": "quo"}})
 prepare("/api/v1/namespaces/quo/serviceaccounts", {"metadata": {"name": "default"}})
-prepare(
-    "/api/v1/namespaces/quo/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": HARD}}, settle=True
-)
+prepare("/api/v1/namespaces/quo/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": HARD}})
 prepare(
     "/api/v1/namespaces/quo/resourcequotas/q/status",
     {"status": {"hard": HARD, "used": dict.fromkeys(HARD, "0")}},
     method="PATCH",
     content=MERGE,
-    settle=True,
 )
 for number, document in enumerate(
     [
@@ -428,7 +422,7 @@ RESTRICTED = {
 }
 ask("node-labels", NODE, "POST", "/api/v1/nodes", {"metadata": {"name": "n1", "labels": RESTRICTED}})
 ask("node-other", NODE, "POST", "/api/v1/nodes", {"metadata": {"name": "n2"}})
-ask("node-own", NODE, "POST", "/api/v1/nodes", TAINTED, "spec.taints", settle=True)
+ask("node-own", NODE, "POST", "/api/v1/nodes", TAINTED, "spec.taints")
 ask("node-untaint", NODE, "PATCH", "/api/v1/nodes/n1", {"spec": {"taints": []}}, content=MERGE)
 ask(
     "node-relabel",

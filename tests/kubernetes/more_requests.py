@@ -50,10 +50,11 @@ class Questions:
         content: str = "application/json",
         accept: str = "application/json",
         headers: Document | None = None,
+        fresh: bool = False,
     ) -> None:
         number = len(self.asked)
         asked = Asked(
-            f"more {self._about} {number}: {name}", method, path, body, content, accept, headers or {}
+            f"more {self._about} {number}: {name}", method, path, body, content, accept, headers or {}, fresh
         )
         self.asked.append(asked)
 

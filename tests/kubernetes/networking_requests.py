@@ -73,7 +73,7 @@ def stored() -> Iterator[Asked]:
         CLASSES,
         ingress_class("outside", True, controller="example.com/lb", parameters=parameters),
     )
-    q.ask("takes the default", "POST", INGRESSES, ingress("defaulted", rules=[rule()]))
+    q.ask("takes the default", "POST", INGRESSES, ingress("defaulted", rules=[rule()]), fresh=True)
     q.ask("names one", "POST", INGRESSES, ingress("named", ingressClassName="nginx", rules=[rule()]))
     status = {"loadBalancer": {"ingress": [{"ip": "10.0.0.9"}, {"hostname": "lb.example.com"}]}}
     q.ask("status", "PATCH", f"{INGRESSES}/rules/status", {"status": status}, MERGE)

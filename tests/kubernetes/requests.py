@@ -41,6 +41,9 @@ class Asked:
     content: str = "application/json"
     accept: str = "application/json"
     headers: Document = field(default_factory=dict)
+    fresh: bool = (
+        False  # depends on what the request before it wrote, which a real server's caches may not hold yet
+    )
 
 
 def document(kind: str, name: str, version: str = "v1", **rest: Any) -> Document:
