@@ -38,6 +38,7 @@ def detached(tmp_path):
     data = tmp_path / "data"
     code, said, _ = weir("up", "--detach", "--data-dir", str(data), "--secure-port", "0", "--nodes", "1")
     assert code == 0 and said.splitlines()[-1] == f"export KUBECONFIG={data / 'kubeconfig'}"
+    assert "weir down stops it" in said
     yield data
     weir("down", "--data-dir", str(data))
 

@@ -144,7 +144,20 @@ def _two(words: Sequence[str], last: str) -> tuple[str, str]:
     """Return the selector, if there is one, and the word behind it."""
     if len(words) not in (1, 2):
         raise click.UsageError(f"write [SELECTOR] {last}, got {len(words)} words")
+    if len(words) == 1 and _looks_like_a_selector(words[0]):
+        raise click.UsageError(f"{words[0]!r} selects devices: which taint? write SELECTOR {last}")
     return (words[0] if len(words) == 2 else ""), words[-1]
+
+
+def _looks_like_a_selector(word: str) -> bool:
+    """Report whether *word* can be no taint: a key has one slash at most and no star, a value neither.
+
+    >>> _looks_like_a_selector("gpu.example.com/node-1/gpu-0"), _looks_like_a_selector("pool=node-1,device=gpu-0")
+    (True, True)
+    >>> _looks_like_a_selector("example.com/hot"), _looks_like_a_selector("example.com/hot=1:NoExecute")
+    (False, False)
+    """
+    return word.count("/") > 1 or "*" in word or ("=" in word and ":" not in word)
 
 
 def read_selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:

@@ -73,6 +73,7 @@ class WholeCluster:
     seed: int = 0
     metrics_port: int | None = None
     in_one_process: bool = False
+    detached: bool = False
 
     def run(self, lock: LockFile) -> None:
         """Be the cluster until SIGTERM or SIGINT; *lock* is that of its folder."""
@@ -255,6 +256,7 @@ def _greet(url: str, cluster: WholeCluster, there: int, added: int, metrics: str
             say(f"{component} gates: {own}{age}")
     if metrics:
         say(f"metrics of every component: {metrics}")
-    say("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
+    stops = "weir down" if cluster.detached else "Ctrl-C"
+    say(f"{stops} stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
     say(f"{LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()

@@ -48,6 +48,9 @@ _WORKLOADS: Final = (
 )
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|URL|-]...")
 @click.option(
+    "-f", "--filename", "more", multiple=True, metavar="FILE|DIR|URL|-", help="The same, as kubectl has it."
+)
+@click.option(
     "--cluster",
     multiple=True,
     is_flag=False,
@@ -101,6 +104,7 @@ _WORKLOADS: Final = (
 @click.option("--explain", "explain_code", metavar="CODE", help="Print the page of one rule and leave.")
 def lint(
     files: tuple[str, ...],
+    more: tuple[str, ...],
     cluster: tuple[str, ...],
     policies: tuple[str, ...],
     live: Live,
@@ -147,7 +151,7 @@ def lint(
     config = find_config(Path.cwd())
     ask_live = _LIVE in cluster
     _refuse_contradictions(ask_live, live, namespace, all_namespaces)
-    files = files or (() if ask_live else config.paths)
+    files = (*files, *more) or (() if ask_live else config.paths)
     if not files and not ask_live:
         raise click.UsageError(
             "nothing to check: name files, folders, addresses, or - for standard input; or give --cluster"

@@ -149,7 +149,7 @@ def up(
         ),
     )
 
-    cluster = WholeCluster(options, apart, tuple(names), wanted, seed, metrics_port, in_one_process)
+    cluster = WholeCluster(options, apart, tuple(names), wanted, seed, metrics_port, in_one_process, detach)
 
     def work() -> None:
         lock = hold(state.data_dir)

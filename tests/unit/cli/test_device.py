@@ -445,3 +445,10 @@ class TestUntaint:
     ) -> None:
         assert run(["device", "untaint", f"{DRIVER}/n1/gpu-1", "hot"]) == FINDINGS
         assert "these devices have it from ResourceSlice n1-gpus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command, last", [("untaint", "KEY"), ("taint", "KEY[=VALUE]:EFFECT")])
+@pytest.mark.parametrize("selector", [f"{DRIVER}/n1/gpu-1", "*/*/gpu-1", "pool=n1"])
+def test_a_selector_without_a_taint_is_asked_for_the_taint(command, last, selector, capsys):
+    assert run(["device", command, selector]) == USAGE
+    assert f"'{selector}' selects devices: which taint? write SELECTOR {last}" in capsys.readouterr().err

@@ -44,6 +44,11 @@ def test_a_clean_file_is_fine(manifest, capsys):
     assert "no findings (1 object in 1 file)" in capsys.readouterr().out
 
 
+def test_files_may_be_given_as_kubectl_has_it(manifest, capsys):
+    assert run(["lint", manifest(CLEAN, "a.yaml"), "-f", manifest(BAD, "b.yaml"), "--rules", "W001"]) == 1
+    assert "(2 objects in 2 files)" in capsys.readouterr().out
+
+
 def test_a_finding_shows_its_line_and_a_caret_under_the_value(manifest, capsys):
     assert run(["lint", manifest(BAD), "--rules", "W001"]) == 1
     out = capsys.readouterr().out.splitlines()
