@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weir.objects.kinds import KINDS, Kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS
 
 STORED_ONLY = "nothing: stored for your own programs"
 #: kind → what acts on objects of it, by its name without a group (names are unique among stored kinds)

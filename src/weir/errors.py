@@ -73,7 +73,7 @@ class FieldProblem(Protocol):
 
 
 class Resource(Protocol):
-    """What this module needs of a served kind (weir.objects.kinds.Kind)."""
+    """What this module needs of a served kind (weir.objects.kind.Kind)."""
 
     @property
     def group(self) -> str: ...

@@ -22,7 +22,8 @@ from tests.golden.compare import compare
 from tests.golden.recording import Document, Evidence, Exchange, key_of, kind_of, shown
 from tests.golden.report import Report
 from tests.golden.undo import alive, before, renamed, unbound, undo, without_causes
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 
 class Replay:

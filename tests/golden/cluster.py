@@ -26,7 +26,7 @@ from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.http import Request, Response, Stream
 from weir.clock import VirtualClock
 from weir.gates import KUBERNETES_DEFAULTS, Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.store import Write
 from weir.store.memory import MemoryStore
 

@@ -18,7 +18,8 @@ from tests.golden.kubectl_compare import Command
 from weir.apiserver.transport import paths
 from weir.client.api import Client
 from weir.errors import NotFound
-from weir.objects.kinds import Kind, by_kind, find
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind, find
 
 Document = dict[str, Any]
 Named = tuple[str, str, str, str]  #: apiVersion, plural, namespace, name

@@ -17,7 +17,8 @@ from typing import Any
 
 from weir.apiserver.transport import paths
 from weir.apiserver.transport.paths import RequestInfo
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 
 Document = dict[str, Any]
 

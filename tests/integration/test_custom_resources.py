@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.apiserver.customresources.world import definition
 from weir.errors import Forbidden, NotFound
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 
 DEFINITIONS = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")

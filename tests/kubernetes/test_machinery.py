@@ -28,6 +28,7 @@ from weir.errors import ApiError
 from weir.objects import kinds, schema
 from weir.objects.defaults import default
 from weir.objects.document import check, decode
+from weir.objects.kind import Kind
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "src" / "weir" / "objects" / "fields.json"
@@ -55,7 +56,7 @@ def ask() -> Iterator[Ask]:
         assert process.stdin and process.stdout
         to, back = process.stdin, process.stdout
 
-        def question(op: str, kind: kinds.Kind = POD, **rest: Any) -> dict[str, Any]:
+        def question(op: str, kind: Kind = POD, **rest: Any) -> dict[str, Any]:
             print(
                 json.dumps({"op": op, "version": kind.api_version, "kind": kind.kind, **rest}),
                 file=to,
@@ -73,8 +74,8 @@ def test_the_field_table_is_what_the_types_say() -> None:
     assert made == TABLE.read_text("utf-8")
 
 
-def of_kinds(odd: bool) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:
-    def sample(kind: kinds.Kind) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:
+def of_kinds(odd: bool) -> st.SearchStrategy[tuple[Kind, dict[str, Any]]]:
+    def sample(kind: Kind) -> st.SearchStrategy[tuple[Kind, dict[str, Any]]]:
         root = schema.find_root(kind.api_version, kind.kind)
         assert root is not None
         return st.tuples(st.just(kind), documents(root.name, 5, odd))
@@ -86,7 +87,7 @@ def of_kinds(odd: bool) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:
 WEIRS_OWN = {row[0] for rows in schema.ADDED.values() for row in rows} | {"timeAdded", "taint"}
 
 
-def known_to_both(kind: kinds.Kind, document: Any) -> bool:
+def known_to_both(kind: Kind, document: Any) -> bool:
     """Whether Kubernetes can have an opinion: nothing of weir's own is in *document*, nor a device taint."""
     own = WEIRS_OWN if kind.group == "resource.k8s.io" else {"expression"}
     return kind.kind != "DeviceTaintRule" and not _has_key(document, own)
@@ -103,9 +104,7 @@ MANY = settings(max_examples=400, deadline=None, suppress_health_check=list(Heal
 
 @MANY
 @given(of_kinds(odd=True))
-def test_bodies_are_read_defaulted_or_refused_alike(
-    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]]
-) -> None:
+def test_bodies_are_read_defaulted_or_refused_alike(ask: Ask, sample: tuple[Kind, dict[str, Any]]) -> None:
     kind, document = sample
     if not known_to_both(kind, document):
         return
@@ -125,9 +124,7 @@ def test_bodies_are_read_defaulted_or_refused_alike(
 
 @MANY
 @given(of_kinds(odd=True))
-def test_merged_objects_that_do_not_fit_are_told_alike(
-    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]]
-) -> None:
+def test_merged_objects_that_do_not_fit_are_told_alike(ask: Ask, sample: tuple[Kind, dict[str, Any]]) -> None:
     kind, document = sample
     if not known_to_both(kind, document):
         return
@@ -148,7 +145,7 @@ def timeless(document: dict[str, Any]) -> Any:
     )
 
 
-def read(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
+def read(kind: Kind, document: dict[str, Any]) -> dict[str, Any]:
     metadata = {
         key: value for key, value in (document.get("metadata") or {}).items() if key != "managedFields"
     }
@@ -163,16 +160,14 @@ def read(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
     return through_storage(kind, found)
 
 
-def through_storage(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
+def through_storage(kind: Kind, document: dict[str, Any]) -> dict[str, Any]:
     """An autoscaler as the real program has it: read into another version, and what that lacks is in annotations."""
     return from_storage(kind, to_storage(kind, document)) if kind.group == "autoscaling" else document
 
 
 @MANY
 @given(of_kinds(odd=False), st.data())
-def test_updates_are_owned_alike(
-    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]], data: st.DataObject
-) -> None:
+def test_updates_are_owned_alike(ask: Ask, sample: tuple[Kind, dict[str, Any]], data: st.DataObject) -> None:
     kind, first = sample
     root = schema.find_root(kind.api_version, kind.kind)
     assert root is not None

@@ -22,7 +22,8 @@ from weir.clock import VirtualClock
 from weir.controllers.runtime.listers import NODES, PODS, decoder
 from weir.errors import AlreadyExists, Gone, NotFound
 from weir.objects.core import Pod
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.selectors import fields, labels
 
 CONFIGMAPS = by_kind("v1", "ConfigMap")

@@ -12,7 +12,8 @@ import ssl
 from typing import Any, Final
 
 from weir import errors
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.selectors import fields, labels
 
 __all__ = ["COMPONENT_STATUS", "ComponentStatuses"]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from weir.objects import kinds
-from weir.objects.kinds import Kind, Subresource
+from weir.objects.kind import Kind, Subresource
 
 __all__ = ["aggregated", "group", "group_list", "resource_list", "root_paths", "version"]
 

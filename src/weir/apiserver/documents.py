@@ -16,7 +16,7 @@ from weir.customresources.served import CustomResourceKind
 from weir.errors import RequestTooLarge
 from weir.gates import Gates
 from weir.objects import defaults, document
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.zero_value import zero
 from weir.validate import validate_served
 from weir.validate.context import context_for

@@ -51,7 +51,8 @@ from weir.apiserver.transport.options import DeleteOptions, ListOptions
 from weir.apiserver.transport.paths import RequestInfo
 from weir.customresources.served import CustomResourceKind
 from weir.objects import document
-from weir.objects.kinds import ALL_VERBS, RESOURCE_METRICS, Kind
+from weir.objects.kind import ALL_VERBS, Kind
+from weir.objects.kinds import RESOURCE_METRICS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
 from weir.values.quoting import quote

@@ -21,7 +21,7 @@ import msgspec
 from weir import errors
 from weir.apiserver.registry.patching import APPLY_PATCH
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.store import Event, KeyValue, Page, Store, Watch
 from weir.store.backend import Deliver, Ended
 from weir.validate.field import invalid

@@ -22,7 +22,8 @@ from weir.apiserver.identity_lease import COMPONENT, LABEL, LEASES, NAMESPACE, P
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.clock import Clock
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.store import StoreUnavailable
 
 __all__ = ["OwnEndpoints", "advertised"]

@@ -28,7 +28,7 @@ from weir.apiserver.transport.negotiation import (
     wants_pretty,
 )
 from weir.clock import Clock
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["Renderer"]
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from weir import errors
 from weir.apiserver.registry.codec import Reader
-from weir.objects.kinds import Kind, by_kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind, find_kind
 from weir.objects.pod_resources import Amounts, add, read_amounts
 from weir.objects.pod_usage import RESOURCES, SCALES, UsageModel, container_usage, load_of, shared
 from weir.objects.times import format_time

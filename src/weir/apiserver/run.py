@@ -74,8 +74,9 @@ from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.certificates import KeyPair
 from weir.clock import Clock, RealClock
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.kinds import Kind, groups
+from weir.objects.kind import Kind
 from weir.objects.kinds import find as find_resource
+from weir.objects.kinds import groups
 from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever

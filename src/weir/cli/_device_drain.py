@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.clock import Clock
     from weir.devices.inventory import Inventory, Preview
-    from weir.objects.kinds import Kind
+    from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 

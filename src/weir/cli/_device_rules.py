@@ -28,7 +28,7 @@ from weir.objects.times import format_time
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.devices.inventory import Inventory, Preview
-    from weir.objects.kinds import Kind
+    from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 Ask = Callable[[str], bool]  #: says what is about to happen; False: not wanted

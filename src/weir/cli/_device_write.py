@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from weir.client.api import Client
-    from weir.objects.kinds import Kind
+    from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 

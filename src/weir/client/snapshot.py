@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from weir.client.api import Client
 from weir.errors import Forbidden, NotFound
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 
 _RESOURCE: Final = tuple(f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"))
 #: Every kind that decides where pods run and how long, with its versions, newest first.

@@ -14,7 +14,8 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client
 from weir.conformance.renaming import LABEL
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 
 Document = dict[str, Any]
 NAMESPACES: Final = by_kind("v1", "Namespace")

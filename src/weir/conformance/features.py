@@ -18,7 +18,8 @@ from weir.client.api import Client
 from weir.conformance.renaming import stock_spelling
 from weir.conformance.results import Offer
 from weir.lowering.names import REQUIREMENTS, TOLERATIONS
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.never_runs import never_runs
 from weir.simulation.demo.needs import NEEDS
 

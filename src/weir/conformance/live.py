@@ -30,7 +30,8 @@ from weir.clock import RealClock
 from weir.conformance.others import own_part
 from weir.conformance.renaming import LABEL, STORY, Names
 from weir.controllers.nodes.lifecycle import OWNED
-from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind, find_kind
 from weir.objects.times import format_time
 from weir.simulation.cluster import ComponentGates
 from weir.simulation.drivers.device_models import DEVICES, read_all

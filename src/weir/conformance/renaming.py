@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 from weir.simulation.demo.story import NodeOf, Story
 from weir.simulation.drivers.device_models import read_all
 from weir.simulation.kubelet.node_classes import CLASSES

@@ -17,7 +17,8 @@ import msgspec
 from weir.customresources.conditions import is_true
 from weir.customresources.fitting import fitting
 from weir.customresources.schema import Schema, read_schema
-from weir.objects.kinds import SCALE, STATUS, Kind, Subresource
+from weir.objects.kind import Kind, Subresource
+from weir.objects.kinds import SCALE, STATUS
 from weir.objects.served_kinds import ServedKinds
 from weir.values.kube_version import kube_version_order
 

@@ -29,7 +29,8 @@ from weir.lowering.originals import with_expressions
 from weir.objects import defaults
 from weir.objects.core import Pod, ViewError, read
 from weir.objects.document import check
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 from weir.validate import validate, validate_served
 from weir.validate.field import FieldError
 from weir.validate.shape import document_version, validate_shape

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 _MOST_NAMES: Final = 3
 SELF_REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview")

@@ -59,7 +59,7 @@ KIND_STRUCT: Final = (
 
 
 class KindRow(Protocol):
-    """What this module needs of a served kind (weir.objects.kinds.Kind)."""
+    """What this module needs of a served kind (weir.objects.kind.Kind)."""
 
     @property
     def group(self) -> str: ...

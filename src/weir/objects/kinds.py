@@ -4,118 +4,23 @@ Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default polic
 Adding a kind is adding a row: routing, discovery, storage keys, authorization names and the fallback printer
 follow from it. What a row cannot say (defaults, validation, printer cells) is keyed by its `kind`.
 Rows with `stored=False` only describe bodies (Binding, Eviction, Scale, reviews, options).
-Not here: the fields of a kind (weir.objects.schema), its columns (weir.apiserver.printers.tables).
+Not here: what a row can say (weir.objects.kind), the fields of a kind (weir.objects.schema), its columns
+(weir.apiserver.printers.tables).
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from weir.objects.group_priorities import group_order
+from weir.objects.kind import ALL_VERBS, Kind, Subresource
 
-__all__ = ["KINDS", "Kind", "Subresource", "by_kind", "find", "group_versions", "groups", "hub_of"]
+__all__ = ["KINDS", "by_kind", "find", "group_versions", "groups", "hub_of"]
 
-ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
-
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """One path below an object, the verbs it answers and the kind it speaks."""
-
-    name: str
-    verbs: tuple[str, ...] = ("get", "patch", "update")
-    kind: str = ""  #: "" = the kind of the object itself
-    group: str = ""  #: group and version only when they differ from the object's
-    version: str = ""
-
-
 STATUS = Subresource("status")
 SCALE = Subresource("scale", kind="Scale", group="autoscaling", version="v1")
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Kind:
-    """One served kind in one version. Rows are unique objects: compare them with `is`."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[Subresource, ...] = ()
-    verbs: tuple[str, ...] = ALL_VERBS
-    stored: bool = True
-    #: metadata.generation is kept: 1 on create, +1 when anything but metadata and status changes
-    generation: bool = False
-    #: a PUT to a missing name creates it
-    create_on_update: bool = False
-    #: a PUT without resourceVersion is taken as "whatever is there"
-    unconditional_update: bool = True
-    #: what a delete without a policy does to dependents
-    default_propagation: Literal["Background", "Orphan"] = "Background"
-    #: status sent with a create is kept (nodes) instead of dropped
-    status_on_create: bool = False
-    #: which group and plural make the storage key (events are one resource in two groups)
-    storage_group: str | None = None
-    storage_version: str | None = None
-    #: the version objects are stored in, and everything but decoding and ownership works on; "" = this one
-    hub: str = ""
-    #: Kubernetes versions since which this version is deprecated and in which it ends, and what to use instead
-    deprecated: tuple[str, str] | tuple[str, str, str] | None = None
-    #: seconds after which the store forgets the object; None = never
-    ttl_seconds: int | None = None
-    #: the answer to a delete that removed the object: the object itself instead of a Success Status
-    returns_deleted: bool = False
-    api_version: str = field(init=False, default="")
-    singular: str = ""
-    has_status: bool = field(init=False, default=False)
-    converted: bool = field(init=False, default=False)  #: stored documents do not look like served ones
-    prefix: str = field(init=False, default="")  #: storage prefix of every object of this kind
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
-        put(self, "singular", self.singular or self.kind.lower())
-        put(self, "has_status", any(s.name == "status" for s in self.subresources))
-        put(self, "converted", self.storage_group is not None or self.hub != "")
-        group = self.group if self.storage_group is None else self.storage_group
-        put(self, "prefix", f"/registry/{group}/{self.plural}/" if group else f"/registry/{self.plural}/")
-
-    def __repr__(self) -> str:
-        return f"Kind({self.api_version} {self.kind})"
-
-    def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource called *name*, if this kind has it."""
-        for subresource in self.subresources:
-            if subresource.name == name:
-                return subresource
-        return None
-
-    def key(self, namespace: str, name: str) -> str:
-        """Return the storage key of one object.
-
-        >>> by_kind("v1", "Pod").key("default", "web")
-        '/registry/pods/default/web'
-        """
-        return f"{self.prefix}{namespace}/{name}" if self.namespaced else self.prefix + name
-
-    @property
-    def storage_version_hash(self) -> str:
-        """Return what discovery prints so that clients notice a change of storage version.
-
-        >>> by_kind("v1", "Pod").storage_version_hash
-        'xPOwRZ+Yhw8='
-        """
-        group = self.group if self.storage_group is None else self.storage_group
-        text = f"{group}/{self.storage_version or self.version}/{self.kind}"
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def _core(kind: str, plural: str, short: str = "", **rest: object) -> Kind:
@@ -131,7 +36,17 @@ def _body(group: str, version: str, kind: str, plural: str = "", **rest: object)
     return Kind(group, version, kind, plural, stored=False, verbs=CREATE_ONLY if plural else (), **rest)  # type: ignore[arg-type]
 
 
-def _policy_row(kind: str, plural: str, *subresources: Subresource) -> Kind:
+def _workload(
+    group: str, kind: str, plural: str, short: str, *subresources: Subresource, **rest: object
+) -> Kind:
+    """Return a kind that `kubectl get all` shows and whose spec has generations."""
+    return _row(
+        group, "v1", kind, plural, short, categories=_ALL, generation=True, subresources=subresources, **rest
+    )
+
+
+def _admission(kind: str, plural: str, *subresources: Subresource) -> Kind:
+    """Return a kind that says which writes the server asks policies and webhooks about."""
     return Kind(
         "admissionregistration.k8s.io",
         "v1",
@@ -267,11 +182,7 @@ KINDS: tuple[Kind, ...] = (
         subresources=(Subresource("proxy", _PROXY, "NodeProxyOptions"), STATUS),
     ),
     _core(
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        "pvc",
-        subresources=(STATUS,),
-        returns_deleted=True,
+        "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=(STATUS,), returns_deleted=True
     ),
     _core(
         "PersistentVolume",
@@ -302,13 +213,13 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     _core("PodTemplate", "podtemplates", generation=True, returns_deleted=True),
-    _core(
+    _workload(
+        "",
         "ReplicationController",
         "replicationcontrollers",
         "rc",
-        categories=_ALL,
-        generation=True,
-        subresources=(SCALE, STATUS),
+        SCALE,
+        STATUS,
         default_propagation="Orphan",
     ),
     _core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), returns_deleted=True),
@@ -330,39 +241,10 @@ KINDS: tuple[Kind, ...] = (
         returns_deleted=True,
     ),
     _row(_APPS, "v1", "ControllerRevision", "controllerrevisions"),
-    _row(
-        _APPS, "v1", "DaemonSet", "daemonsets", "ds", categories=_ALL, generation=True, subresources=(STATUS,)
-    ),
-    _row(
-        _APPS,
-        "v1",
-        "Deployment",
-        "deployments",
-        "deploy",
-        categories=_ALL,
-        generation=True,
-        subresources=(SCALE, STATUS),
-    ),
-    _row(
-        _APPS,
-        "v1",
-        "ReplicaSet",
-        "replicasets",
-        "rs",
-        categories=_ALL,
-        generation=True,
-        subresources=(SCALE, STATUS),
-    ),
-    _row(
-        _APPS,
-        "v1",
-        "StatefulSet",
-        "statefulsets",
-        "sts",
-        categories=_ALL,
-        generation=True,
-        subresources=(SCALE, STATUS),
-    ),
+    _workload(_APPS, "DaemonSet", "daemonsets", "ds", STATUS),
+    _workload(_APPS, "Deployment", "deployments", "deploy", SCALE, STATUS),
+    _workload(_APPS, "ReplicaSet", "replicasets", "rs", SCALE, STATUS),
+    _workload(_APPS, "StatefulSet", "statefulsets", "sts", SCALE, STATUS),
     _row(
         "events.k8s.io",
         "v1",
@@ -381,19 +263,8 @@ KINDS: tuple[Kind, ...] = (
     _body(_AUTHZ, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
     _autoscaler("v2"),
     _autoscaler("v1"),
-    _row(
-        "batch", "v1", "CronJob", "cronjobs", "cj", categories=_ALL, generation=True, subresources=(STATUS,)
-    ),
-    _row(
-        "batch",
-        "v1",
-        "Job",
-        "jobs",
-        categories=_ALL,
-        generation=True,
-        subresources=(STATUS,),
-        default_propagation="Orphan",
-    ),
+    _workload("batch", "CronJob", "cronjobs", "cj", STATUS),
+    _workload("batch", "Job", "jobs", "", STATUS, default_propagation="Orphan"),
     _row(
         "policy",
         "v1",
@@ -455,30 +326,12 @@ KINDS: tuple[Kind, ...] = (
         namespaced=False,
         returns_deleted=True,
     ),
-    _policy_row("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
-    _policy_row("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
-    _policy_row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
-    _policy_row("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
-    _row(
-        "admissionregistration.k8s.io",
-        "v1",
-        "MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-        namespaced=False,
-        categories=_EXTENSIONS,
-        generation=True,
-        unconditional_update=False,
-    ),
-    _row(
-        "admissionregistration.k8s.io",
-        "v1",
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-        namespaced=False,
-        categories=_EXTENSIONS,
-        generation=True,
-        unconditional_update=False,
-    ),
+    _admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+    _admission("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+    _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
+    _admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     _row(
         "apiextensions.k8s.io",
         "v1",

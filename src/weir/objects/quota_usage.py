@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.pod_resources import Amounts, pod_total
 from weir.objects.resource_kinds import is_best_effort, is_extended_resource
 from weir.values.quantity import find_quantity, parse_quantity

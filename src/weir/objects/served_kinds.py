@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from weir.objects import kinds
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.kube_version import kube_version_order
 
 __all__ = ["ServedKinds"]

@@ -39,7 +39,8 @@ from weir.certificates import (
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
 from weir.errors import WeirError
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LEAF_LIFETIME: Final = timedelta(days=90)

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from weir.cel.values import Value
 from weir.errors import ApiError
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.policies.matching import NAMESPACE, Namespaces, Write, matched_kind, resources_match
 from weir.policies.params import FindKind, NoParams, Objects, collect_params, param_kind
 from weir.policies.validating import ValidatingPolicy, Verdict

@@ -18,7 +18,8 @@ from functools import cached_property
 from typing import Any, Final, NoReturn
 
 from weir.objects.defaults import default
-from weir.objects.kinds import Kind, find_kind, hub_of
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind, hub_of
 from weir.objects.versions import from_hub, to_hub
 from weir.policies.dispatch import Bound, Outcome, bound_policies, judge
 from weir.policies.environment import UnknownNamespace, UnknownUser, authorization_type

@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from weir.errors import InternalError, NotFound
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.selectors import labels
 
 Document = Mapping[str, Any]

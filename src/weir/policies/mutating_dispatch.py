@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from weir.cel.values import Value
 from weir.errors import ApiError
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.policies.conditions import ConditionsFailed
 from weir.policies.dispatch import Bound, Reader, namespace_of
 from weir.policies.matching import Write, resources_match

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.selectors import labels
 
 Document = Mapping[str, Any]

@@ -23,7 +23,8 @@ from weir.cel.source import CompileError
 from weir.cel.types import Type
 from weir.objects import schema
 from weir.objects.document import root_of
-from weir.objects.kinds import Kind, find, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find, find_kind
 from weir.policies.expressions import Composer
 
 Document = Mapping[str, Any]

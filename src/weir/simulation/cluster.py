@@ -39,7 +39,8 @@ from weir.clock import VirtualClock
 from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
-from weir.objects.kinds import KINDS, Kind, by_kind, hub_of
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind, hub_of
 from weir.objects.pod_usage import UsageModel
 from weir.objects.times import format_time
 from weir.observe.metrics import render_together

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.objects.kinds import KINDS, Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, find_kind
 from weir.objects.served_kinds import ServedKinds
 
 __all__ = ["ObjectError", "kind_called", "kind_of"]

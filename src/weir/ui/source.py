@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.client.cache import Informer
     from weir.client.cluster_gates import KnownGates
-    from weir.objects.kinds import Kind
+    from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 #: So long after a change more changes are awaited before a new version is told.

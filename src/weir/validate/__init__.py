@@ -24,7 +24,7 @@ _RELAXED = "resource.k8s.io/v1alpha4"
 
 
 class ServedKind(Protocol):
-    """What validation needs of a row of weir.objects.kinds."""
+    """What validation needs of a served kind (weir.objects.kind.Kind)."""
 
     @property
     def group(self) -> str: ...

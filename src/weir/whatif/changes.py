@@ -19,7 +19,8 @@ from weir.apiserver.older_release import RELEASES
 from weir.errors import ApiError, NotFound
 from weir.gates import FEATURES, Gates
 from weir.objects import core
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.objects.templates import TEMPLATE_PATHS
 from weir.objects.times import format_time
 from weir.selectors.labels import parse

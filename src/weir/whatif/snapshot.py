@@ -15,7 +15,8 @@ from weir.errors import DecodeError
 from weir.objects.core import ViewError
 from weir.objects.defaults import default
 from weir.objects.document import check
-from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind, find_kind
 from weir.objects.times import format_time
 
 Document = dict[str, Any]

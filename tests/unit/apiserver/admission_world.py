@@ -6,7 +6,8 @@ from typing import Any
 
 from weir.apiserver.admission import Attributes, Chain, Settings
 from weir.apiserver.auth.authn import User
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 JANE = User("jane", groups=("system:authenticated",))
 

@@ -15,7 +15,8 @@ from tests.unit.objects.documents import documents
 from weir.objects import schema
 from weir.objects.defaults import default, settle
 from weir.objects.document import check, decode
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 
 CONTAINER = {
     "name": "c",

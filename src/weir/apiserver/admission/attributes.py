@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.warnings import Remarks
 from weir.errors import Forbidden
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 if TYPE_CHECKING:
     from weir.policies.mutating_dispatch import Rounds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.objects import kinds
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
 
 if TYPE_CHECKING:

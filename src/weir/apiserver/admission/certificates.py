@@ -12,7 +12,8 @@ from typing import Any
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.auth.signers import may_act_for
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
 REQUEST = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")

@@ -38,7 +38,7 @@ from weir.apiserver.admission.storage import (
 )
 from weir.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from weir.apiserver.admission.toleration_lists import Toleration
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.names import name_suffix
 
 MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"

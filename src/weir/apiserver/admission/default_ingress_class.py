@@ -9,7 +9,8 @@ from typing import Final
 
 from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
 from weir.apiserver.admission.newest_marked import newest_marked
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.validate.ingress import CLASS_ANNOTATION
 
 INGRESS: Final = by_kind("networking.k8s.io/v1", "Ingress")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.taints.wellknown import NOT_READY, UNREACHABLE
 
 DEFAULT_SECONDS = 300

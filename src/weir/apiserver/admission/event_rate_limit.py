@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from weir import errors
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.auth.authn import MASTERS
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["OF_WEIR_UP", "EventRateLimit", "Limit"]
 

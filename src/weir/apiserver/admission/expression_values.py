@@ -15,7 +15,7 @@ from weir.apiserver.auth.rbac import Action
 from weir.apiserver.registry.conversion import from_storage, to_storage
 from weir.apiserver.webhooks.review import printed, request_of
 from weir.errors import NotFound
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 Document = Mapping[str, Any]
 

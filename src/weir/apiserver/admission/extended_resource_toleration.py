@@ -11,7 +11,7 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
 from weir.apiserver.admission.toleration_lists import add_or_update
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.resource_kinds import containers, is_extended_resource
 
 

@@ -18,7 +18,7 @@ from weir.apiserver.admission.attributes import (
     Reader,
     is_pod,
 )
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.pod_resources import Amounts, pod_total, read_amounts
 
 ANNOTATION = "kubernetes.io/limit-ranger"

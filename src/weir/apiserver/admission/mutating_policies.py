@@ -21,7 +21,8 @@ from weir.apiserver.patches.overlay import overlay
 from weir.apiserver.patches.structure import Node, Relation
 from weir.errors import ApiError, Forbidden, InternalError
 from weir.objects.document import copied
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.policies.matching import REGISTRATION, policies_apply
 
 if TYPE_CHECKING:

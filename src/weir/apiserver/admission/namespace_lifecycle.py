@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weir.apiserver.admission.attributes import CREATE, DELETE, NAMESPACE, Attributes, Reader
 from weir.errors import NotFound
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 

@@ -19,7 +19,7 @@ from weir.apiserver.admission.node_certificates import pod_request_problem, requ
 from weir.apiserver.auth.asking import Decide, nobody_may
 from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.quoting import quote
 
 MIRROR = "kubernetes.io/config.mirror"

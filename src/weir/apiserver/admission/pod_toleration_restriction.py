@@ -15,7 +15,7 @@ from weir.apiserver.admission.attributes import CREATE, NAMESPACE, UPDATE, Attri
 from weir.apiserver.admission.toleration_lists import Toleration, merge, permitted
 from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.resource_kinds import is_best_effort
 from weir.taints import wellknown
 

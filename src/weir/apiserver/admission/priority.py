@@ -18,7 +18,7 @@ from weir.apiserver.admission.attributes import (
     Reader,
     is_pod,
 )
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 PREEMPT_LOWER = "PreemptLowerPriority"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.pod_resources import Amounts
 from weir.objects.quota_usage import in_scope, usage_of
 from weir.values.quantity import parse_quantity

@@ -28,7 +28,7 @@ from weir.apiserver.admission.attributes import (
     Reader,
 )
 from weir.apiserver.admission.quota_ledger import Ledger
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.pod_resources import Amounts, read_amounts
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
 from weir.objects.resource_kinds import sets_pod_level

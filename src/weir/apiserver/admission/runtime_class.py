@@ -10,7 +10,7 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, RUNTIME_CLASS, Attributes, Reader, is_pod
 from weir.apiserver.admission.toleration_lists import merge
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.pod_resources import read_amounts
 
 

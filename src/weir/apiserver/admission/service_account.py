@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, SERVICE_ACCOUNT, Attributes, Reader, is_pod
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 MIRROR = "kubernetes.io/config.mirror"
 TOKEN_VOLUME = "kube-api-access-"

@@ -19,7 +19,7 @@ from weir.apiserver.admission.attributes import (
     Reader,
 )
 from weir.apiserver.admission.newest_marked import newest_marked
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
 

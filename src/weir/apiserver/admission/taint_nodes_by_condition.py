@@ -7,7 +7,7 @@ taint off again.
 from __future__ import annotations
 
 from weir.apiserver.admission.attributes import CREATE, NODE, Attributes
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.taints.wellknown import NOT_READY
 
 

@@ -16,7 +16,8 @@ from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
 from weir.apiserver.auth.asking import Decide
 from weir.errors import Forbidden
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.policies.matching import REGISTRATION, policies_apply
 
 if TYPE_CHECKING:

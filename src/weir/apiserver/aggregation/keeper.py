@@ -33,7 +33,7 @@ from weir.apiserver.registry.deletion import Deletion
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.options import DeleteOptions
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import StoreError, StoreUnavailable

@@ -19,7 +19,7 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, forbidden_action
 from weir.apiserver.auth.rbac import Action
 from weir.errors import Invalid
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import FieldError, forbidden
 
 Document = Mapping[str, Any]

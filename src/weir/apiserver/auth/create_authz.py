@@ -10,7 +10,7 @@ from __future__ import annotations
 from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.auth.authz import Authorizer, forbidden_action
 from weir.apiserver.auth.rbac import Action
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 WRITES = ("PatchOptions", "UpdateOptions")
 

@@ -17,7 +17,7 @@ from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.rbac import Action
 from weir.apiserver.auth.rule_coverage import EVERYTHING, described, quoted_list, uncovered
 from weir.errors import Forbidden, NotFound
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.quoting import quote
 
 GROUP = "rbac.authorization.k8s.io"

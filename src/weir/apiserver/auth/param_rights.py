@@ -15,7 +15,8 @@ from weir.apiserver.auth.asking import Decide
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.auth.rbac import Action
 from weir.errors import Invalid
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.policies.matching import REGISTRATION
 from weir.validate.field import forbidden
 

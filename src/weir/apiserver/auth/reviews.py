@@ -17,7 +17,7 @@ from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.rbac import Action
 from weir.apiserver.auth.tokens import Verifier
 from weir.errors import BadRequest, Invalid
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import FieldError, invalid, required
 
 Document = dict[str, Any]

@@ -11,7 +11,7 @@ from weir.apiserver.auth.asking import Decide
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import Action
 from weir.errors import Invalid
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import forbidden
 from weir.values.quoting import quote
 

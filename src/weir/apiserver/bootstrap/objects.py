@@ -17,7 +17,8 @@ from weir.apiserver.bootstrap import policy
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies.service_allocation import RANGE
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 __all__ = ["bootstrap", "furnish"]
 

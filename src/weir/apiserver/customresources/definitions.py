@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from weir.apiserver.registry import codec
 from weir.customresources.served import rows_of
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import Store, StoreError

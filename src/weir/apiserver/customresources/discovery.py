@@ -16,7 +16,7 @@ from weir.apiserver import discovery
 from weir.apiserver.discovery import Off
 from weir.customresources.served import shown_kinds
 from weir.objects import kinds
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
 
 __all__ = ["ServedDiscovery"]

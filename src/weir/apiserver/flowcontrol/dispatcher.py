@@ -27,7 +27,7 @@ from weir.apiserver.flowcontrol.tallies import CONCURRENCY, QUEUE_FULL, TIME_OUT
 from weir.apiserver.flowcontrol.width import width_of
 from weir.apiserver.transport.http import TEXT, Response
 from weir.caches import LONGEST_KEY, REGISTRY, Bounded
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.observe.metrics import Registry
 
 __all__ = ["SEATS_A_TURN", "FlowControl", "Refused"]

@@ -31,7 +31,7 @@ from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.http import Request
 from weir.clock import Clock
 from weir.objects.flow_control import Row, rows
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.observe.logs import Log
 from weir.store import StoreError, StoreUnavailable, Write
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.objects.flow_control import AUTO_UPDATE, EXEMPT, GROUP, LEVEL, Row, rows
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.validate.gonames import equal
 
 __all__ = ["FLOW_SCHEMA", "PRIORITY_LEVEL", "dangling", "is_unwanted", "kind_of", "new_object", "revised"]

@@ -12,7 +12,7 @@ from math import ceil
 from typing import Final
 
 from weir.apiserver.flowcontrol.classify import Info
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["width_of"]
 

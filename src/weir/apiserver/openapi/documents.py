@@ -19,7 +19,8 @@ from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
 from weir.apiserver.openapi.protobuf import ANSWERED, MEDIA_TYPE, encode
 from weir.apiserver.openapi.schemas import model_name, with_references
 from weir.objects import schema
-from weir.objects.kinds import KINDS, Kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS
 
 __all__ = ["INFO", "SECURITY", "V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 

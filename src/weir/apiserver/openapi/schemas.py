@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weir.objects import schema
 from weir.objects.descriptions import describe
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["model_name", "reference", "schema_of", "with_references"]
 

@@ -25,7 +25,7 @@ from weir.errors import ApiError
 from weir.objects import defaults, fast_decoder
 from weir.objects.document import copied, may_have_duplicates, root_of
 from weir.objects.jsontext import may_be_too_deep
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["applied_parts", "patched_parts"]
 

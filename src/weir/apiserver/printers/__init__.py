@@ -72,7 +72,7 @@ from weir.apiserver.printers.workloads import (
     replica_cells,
     stateful_set_cells,
 )
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["PRINTED", "cells_of", "human_duration", "in_order"]
 

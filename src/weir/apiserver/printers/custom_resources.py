@@ -7,7 +7,7 @@ from typing import Any
 from weir.apiserver.patches.strategic import go_text
 from weir.apiserver.printers.values import since
 from weir.customresources.served import CustomResourceKind
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.times import TimeError, parse_time
 from weir.values.json_path import JsonPath, JsonPathError
 from weir.values.quoting import compact_json

@@ -26,7 +26,7 @@ from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.registry.conversion import to_storage
 from weir.customresources.served import CustomResourceKind
 from weir.objects.autoscaler_versions import without_carried
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.quoting import quote
 
 __all__ = ["check_include", "columns", "partial", "row", "table"]

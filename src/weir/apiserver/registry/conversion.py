@@ -20,7 +20,8 @@ from weir.customresources.reading import from_stored, to_stored
 from weir.customresources.served import CustomResourceKind
 from weir.errors import InternalError
 from weir.objects import versions
-from weir.objects.kinds import Kind, hub_of
+from weir.objects.kind import Kind
+from weir.objects.kinds import hub_of
 from weir.store import KeyValue
 
 __all__ = [

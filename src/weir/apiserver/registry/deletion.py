@@ -24,7 +24,8 @@ from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
 from weir.customresources.conditions import with_condition
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.store import KeyValue, Write
 

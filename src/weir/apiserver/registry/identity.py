@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weir import errors
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.integer import IntegerError, parse_uint64
 
 __all__ = [

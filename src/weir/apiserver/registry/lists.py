@@ -21,7 +21,7 @@ from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
 from weir.customresources.served import CustomResourceKind
 from weir.objects.jsontext import JsonError, parse_json
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.selectors import fields, labels
 from weir.store import Compacted, FutureRevision, KeyValue, Store
 from weir.values.integer import INT64_MAX, IntegerError, parse_uint64

@@ -20,7 +20,8 @@ from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.strategy import Context
 from weir.apiserver.transport.warnings import first_warnings
 from weir.objects import v1alpha4
-from weir.objects.kinds import Kind, hub_of
+from weir.objects.kind import Kind
+from weir.objects.kinds import hub_of
 from weir.validate.field import FieldError
 
 __all__ = ["NewObject"]

@@ -29,7 +29,7 @@ from weir.customresources.served import CustomResourceKind
 from weir.objects import schema, v1alpha4
 from weir.objects.document import may_have_duplicates, root_of
 from weir.objects.jsontext import duplicate_fields, parse_json
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import invalid
 from weir.values.quoting import quote
 

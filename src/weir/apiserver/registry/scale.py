@@ -37,7 +37,8 @@ from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.customresources.field_paths import find_at
 from weir.customresources.served import CustomResourceKind
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.selectors import labels
 from weir.validate.field import invalid
 from weir.values.quoting import quote

@@ -23,7 +23,8 @@ from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import TEXT, Request, Response
 from weir.apiserver.transport.options import DeleteOptions, WriteOptions
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.selectors import labels
 from weir.store import KeyValue, Write
 from weir.values.quoting import quote

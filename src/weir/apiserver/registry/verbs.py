@@ -47,7 +47,8 @@ from weir.clock import Clock
 from weir.customresources.served import CustomResourceKind
 from weir.gates import Gates
 from weir.objects import v1alpha4
-from weir.objects.kinds import Kind, hub_of
+from weir.objects.kind import Kind
+from weir.objects.kinds import hub_of
 from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors

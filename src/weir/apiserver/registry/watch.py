@@ -27,7 +27,7 @@ from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
 from weir.customresources.served import CustomResourceKind
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
 from weir.values.integer import IntegerError, parse_uint64
 from weir.values.quoting import quote

@@ -15,7 +15,7 @@ from weir.apiserver.off_loop import Turn
 from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["WriteRequest"]
 

@@ -45,7 +45,7 @@ from weir.apiserver.strategies.workloads import (
     TemplateStrategy,
 )
 from weir.customresources.served import CustomResourceKind
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["Context", "Document", "Strategy", "for_kind"]
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep, status_keeps_metadata
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import FieldError
 
 

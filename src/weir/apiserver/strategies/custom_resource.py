@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.meta import STANDARD_FINALIZERS
 from weir.values.names import check_label_key
 from weir.values.quoting import quote

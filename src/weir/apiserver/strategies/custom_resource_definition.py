@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.customresources.schema import known_format
 from weir.customresources.structural import children
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.zero_value import zero
 from weir.values.quoting import quote
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, status_keeps_metadata
 from weir.gates import DEVICE_TAINTS, Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.validate.claim_status import device_key
 from weir.validate.field import FieldError, forbidden
 from weir.values.quoting import quote

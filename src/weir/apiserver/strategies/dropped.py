@@ -8,7 +8,7 @@ Not here: unknown fields (weir.objects.document), the gates weir has (weir.valid
 from __future__ import annotations
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 __all__ = ["WithoutFields", "drop_from_pod"]
 

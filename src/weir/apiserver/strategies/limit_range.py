@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 
 class LimitRangeStrategy(Strategy):

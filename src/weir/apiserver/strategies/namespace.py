@@ -6,7 +6,7 @@ Spec: apiserver.md 5.2 (Namespace), 8 "Delete" (namespace).
 from __future__ import annotations
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 FINALIZER = "kubernetes"
 

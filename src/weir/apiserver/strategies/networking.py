@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.addresses import address_warnings, network_warnings
 from weir.validate.ingress import CLASS_ANNOTATION
 from weir.validate.network_policy import blocks

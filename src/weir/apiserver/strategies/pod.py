@@ -11,7 +11,7 @@ from typing import Any
 from weir.apiserver.strategies.dropped import drop_from_pod
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.pod_resources import container_totals
 from weir.values.quantity import find_quantity, parse_quantity
 

@@ -18,7 +18,7 @@ from weir.apiserver.strategies.service_allocation import (
     port_problems,
 )
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import FieldError
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.validate.field import FieldError
 
 Document = dict[str, Any]

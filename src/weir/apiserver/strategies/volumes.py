@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from weir.apiserver.strategies.pod_warnings import OLD_LABELS, OLD_VOLUMES
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 #: what a claim's dataSource may name
 COPYABLE = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))

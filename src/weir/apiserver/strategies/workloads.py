@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.integer import IntegerError, parse_int64
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"

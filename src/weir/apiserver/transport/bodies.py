@@ -18,7 +18,7 @@ from weir.apiserver.transport.http import Request
 from weir.caches import bounded
 from weir.customresources.served import CustomResourceKind
 from weir.objects import v1alpha4
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.manifest import ManifestError, read_values
 
 __all__ = ["JSON_TYPES", "decode", "manager_of", "media_type", "relaxed"]

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from weir.caches import bounded
 from weir.objects import kinds
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
 
 __all__ = ["RequestInfo", "parse", "parse_served"]

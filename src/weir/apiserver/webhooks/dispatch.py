@@ -37,7 +37,8 @@ from weir.apiserver.webhooks.review import (
     review_version,
 )
 from weir.errors import ApiError, InternalError
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 from weir.policies.matching import EXEMPT_GROUPS
 from weir.values.quoting import quote

@@ -23,7 +23,8 @@ from weir.apiserver.documents import zero_fields
 from weir.errors import ApiError, BadRequest, InternalError, from_status
 from weir.objects.document import yaml_to_json
 from weir.objects.jsontext import JsonError, parse_json, plain
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]

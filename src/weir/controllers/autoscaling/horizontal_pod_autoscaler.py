@@ -25,7 +25,8 @@ from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Container, Pod, parse_time
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.selectors import labels
 from weir.values.quantity import find_quantity
 

@@ -25,7 +25,8 @@ from weir.controllers.runtime.actions import Action, ActionContext, Retry, Steps
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
 REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SubjectAccessReview")

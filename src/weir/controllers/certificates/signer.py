@@ -28,7 +28,7 @@ from weir.controllers.runtime.actions import Action, Patch, Retry
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.times import format_time
 
 Document = Mapping[str, Any]

@@ -19,7 +19,8 @@ from weir.controllers.runtime.actions import Action, Create, Delete, Patch
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 BUNDLES: Final = by_kind("certificates.k8s.io/v1", "ClusterTrustBundle")
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"

@@ -22,7 +22,8 @@ from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
-from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind, find_kind
 
 FindKind = Callable[[str, str], Kind | None]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"

@@ -22,7 +22,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.gates import Gates
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.objects.times import format_time
 
 NAMESPACES: Final = by_kind("v1", "Namespace")

@@ -17,7 +17,7 @@ from weir.controllers.runtime.actions import Action, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, Listers
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 ANNOTATION: Final = "node.alpha.kubernetes.io/ttl"
 #: from so many nodes, up to so many, so many seconds

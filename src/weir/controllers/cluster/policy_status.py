@@ -17,7 +17,8 @@ from weir.controllers.runtime.actions import Action, Patch
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 POLICIES: Final = by_kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
 

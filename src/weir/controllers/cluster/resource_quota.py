@@ -20,7 +20,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.errors import NotFound
 from weir.gates import Gates
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import KINDS, by_kind
 from weir.objects.pod_resources import Amounts, read_amounts
 from weir.objects.quota_usage import PERSISTENT_VOLUME_CLAIM, attributes_classes_of, in_scope, usage_of
 from weir.values.quantity import parse_quantity

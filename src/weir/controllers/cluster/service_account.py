@@ -16,7 +16,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 NAMESPACES: Final = by_kind("v1", "Namespace")
 ACCOUNTS: Final = by_kind("v1", "ServiceAccount")

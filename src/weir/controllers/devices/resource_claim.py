@@ -37,7 +37,8 @@ from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Pod
 from weir.devices.claims import claim_names
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 TEMPLATES: Final = by_kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"

@@ -36,7 +36,8 @@ from weir.devices.eviction import Eviction, claim_eviction, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.core import View, ViewError, read
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.observe.logs import ObjectRef
 from weir.taints.expression import Expressions

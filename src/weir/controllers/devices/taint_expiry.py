@@ -18,7 +18,8 @@ from weir.controllers.runtime.actions import Action, Delete, Patch, Record, Wake
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import DEVICE_TAINT_RULES, Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import TimeError, format_time, parse_time
 
 RULES: Final = by_kind("resource.k8s.io/v1", "DeviceTaintRule")

@@ -29,7 +29,7 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import about, owner_reference
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"

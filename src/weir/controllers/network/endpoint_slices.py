@@ -37,7 +37,8 @@ from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 SERVICE_NAME: Final = "kubernetes.io/service-name"

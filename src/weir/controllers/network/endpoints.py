@@ -32,7 +32,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 ENDPOINTS: Final = by_kind("v1", "Endpoints")
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"

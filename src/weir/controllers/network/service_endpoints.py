@@ -14,7 +14,8 @@ from typing import Any, Final
 from weir.controllers.runtime.controller_refs import Claimants, selector_of
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 SERVICES: Final = by_kind("v1", "Service")
 HEADLESS: Final = "service.kubernetes.io/headless"

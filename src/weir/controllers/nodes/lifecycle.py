@@ -28,7 +28,8 @@ from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Condition, Node, parse_time
 from weir.gates import Gates
 from weir.objects.core import Taint
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.taints.wellknown import (
     DISK_PRESSURE,

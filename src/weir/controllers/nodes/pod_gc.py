@@ -18,7 +18,7 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.objects.times import format_time
 from weir.taints.wellknown import OUT_OF_SERVICE
 

@@ -25,7 +25,7 @@ from weir.controllers.runtime.pod_eviction import PodEviction
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.core import Taint
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.taints.eviction import stay

@@ -20,7 +20,7 @@ from weir.client.events import ObjectReference, Recorder
 from weir.clock import Clock
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import PodEviction
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 Document = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from weir.controllers.runtime.actions import Action, Evict, Steps
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.observe.logs import Log
 
 WORKERS: Final = 8

@@ -20,7 +20,7 @@ from weir.controllers.runtime.actions import Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.selectors.labels import Selector, SelectorError, from_object
 
 Document = Mapping[str, Any]

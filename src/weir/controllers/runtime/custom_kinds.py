@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from weir.objects.kinds import Kind, by_kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind, find_kind
 
 DEFINITIONS: Final = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weir.client.cache import Informer, ObjectKey
 from weir.clock import Clock
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 SEEN_WITHIN_SECONDS: Final = 30.0
 

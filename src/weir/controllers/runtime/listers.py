@@ -15,7 +15,8 @@ import msgspec
 from weir.client.cache import Cache, ObjectKey, decode_described, decode_document
 from weir.controllers.runtime.views import Node, Pod
 from weir.devices.claims import claim_names
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 PODS = by_kind("v1", "Pod")
 NODES = by_kind("v1", "Node")

@@ -44,7 +44,7 @@ from weir.controllers.runtime.expectations import Expectations, is_deleting, key
 from weir.controllers.runtime.listers import PODS, Listers, decoder, prepare
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted, evict_pod
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log, ObjectRef
 

@@ -16,7 +16,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.storage.pvc_protection import CLAIMS, unprotect
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.quota_usage import attributes_classes_of
 
 CLASSES: Final = by_kind("storage.k8s.io/v1", "VolumeAttributesClass")

@@ -21,7 +21,7 @@ from weir.controllers.runtime.views import Pod
 from weir.controllers.storage.pvc_protection import CLAIMS
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ from weir.controllers.storage.volume_matching import class_of, find_volume, has_
 from weir.controllers.storage.volume_phase import BY_CONTROLLER, VOLUMES, phase, settle_volume
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"

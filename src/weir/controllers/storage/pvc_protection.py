@@ -16,7 +16,8 @@ from typing import Any, Final
 from weir.controllers.runtime.actions import Action, Patch
 from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 
 CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")

@@ -24,7 +24,7 @@ from weir.controllers.storage.pvc_protection import CLAIMS
 from weir.controllers.storage.volume_phase import PROVISIONED_BY, VOLUMES
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 NAME: Final = "simulated.weir.dev"
 TOPOLOGY_KEY: Final = "topologyKey"

@@ -17,7 +17,8 @@ from weir.controllers.runtime.actions import Action, Create, Delete, Patch
 from weir.controllers.runtime.controller_refs import claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import owner_reference, template_hash
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 REVISIONS: Final = by_kind("apps/v1", "ControllerRevision")
 LONGEST_PREFIX: Final = 223

@@ -22,7 +22,8 @@ from weir.controllers.workloads.job import finished_at
 from weir.controllers.workloads.job_sync import JOBS
 from weir.controllers.workloads.pod_control import about, owner_key, owner_reference
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.values.cron import CronError, Schedule, parse_schedule
 

@@ -34,7 +34,8 @@ from weir.controllers.workloads.pod_control import (
 )
 from weir.gates import Gates
 from weir.objects import core
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.taints.expression import Expressions

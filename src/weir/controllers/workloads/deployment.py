@@ -30,7 +30,7 @@ from weir.controllers.workloads.rollout_status import (
     with_condition,
 )
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 CREATE_ERROR: Final = "ReplicaSetCreateError"
 

@@ -26,7 +26,8 @@ from weir.controllers.workloads.expected_pods import SIZED, NoScale, expectation
 from weir.controllers.workloads.pod_control import about
 from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.selectors.labels import from_object
 

@@ -19,7 +19,8 @@ from weir.controllers.workloads.replicaset import REPLICASETS, REPLICATION_CONTR
 from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.controllers.workloads.statefulset import STATEFULSETS
 from weir.objects.core import OwnerReference
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 
 SIZED: Final = {kind.kind: kind for kind in (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)}
 

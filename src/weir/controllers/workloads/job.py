@@ -23,7 +23,7 @@ from weir.controllers.workloads.job_pods import FINALIZER, Failures, untracked
 from weir.controllers.workloads.job_sync import JOBS, JobKey, JobSync
 from weir.controllers.workloads.pod_control import owner_key
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 MANAGER: Final = "kubernetes.io/job-controller"
 

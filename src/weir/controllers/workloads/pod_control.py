@@ -17,7 +17,7 @@ from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Create, Delete
 from weir.controllers.runtime.listers import PODS
 from weir.controllers.runtime.views import Pod, parse_time
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 from weir.values.names import SUFFIX_ALPHABET
 
 Document = dict[str, Any]

@@ -28,7 +28,8 @@ from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, not_before
 from weir.controllers.workloads.pod_control import available_at, is_available, make_pod, owner_key, remove_pod
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 
 REPLICASETS: Final = by_kind("apps/v1", "ReplicaSet")

@@ -16,7 +16,8 @@ from weir.controllers.runtime.actions import Action, Create, Patch
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import about, owner_reference
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
 

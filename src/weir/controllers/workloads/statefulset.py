@@ -35,7 +35,8 @@ from weir.controllers.workloads.pod_control import (
 )
 from weir.controllers.workloads.stateful_claims import CLAIMS, StatefulClaims
 from weir.gates import Gates
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 STATEFULSETS: Final = by_kind("apps/v1", "StatefulSet")
 HASH_LABEL: Final = "controller-revision-hash"

@@ -13,7 +13,7 @@ from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.job import finished_at
 from weir.controllers.workloads.job_sync import JOBS
 from weir.gates import Gates
-from weir.objects.kinds import Kind
+from weir.objects.kind import Kind
 
 
 @dataclass(frozen=True)

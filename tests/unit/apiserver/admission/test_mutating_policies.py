@@ -15,7 +15,8 @@ from weir.apiserver.admission.mutating_policies import MutatingPolicies
 from weir.errors import ApiError, Forbidden
 from weir.objects.defaults import default
 from weir.objects.document import check
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 
 VERSION = "admissionregistration.k8s.io/v1"
 RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}

@@ -89,6 +89,6 @@ def _remote(group: str) -> dict[str, Any]:
 
 def _custom(row: Any) -> Any:
     """Return a kind of a group that is not in the table."""
-    from weir.objects.kinds import Kind
+    from weir.objects.kind import Kind
 
     return Kind("example.com", "v1", "Widget", "widgets", verbs=row.verbs)

@@ -21,6 +21,7 @@ from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import kinds, schema
 from weir.objects.defaults import default, settle
 from weir.objects.document import check, decode
+from weir.objects.kind import Kind
 
 POD = kinds.by_kind("v1", "Pod")
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
@@ -172,7 +173,7 @@ ROOTS = [k for k in kinds.KINDS if k.stored]
         lambda k: st.tuples(st.just(k), documents(schema.find_root(k.api_version, k.kind).name))  # type: ignore[union-attr]
     )
 )
-def test_the_way_of_creates_is_the_general_comparison(sample: tuple[kinds.Kind, dict[str, Any]]) -> None:
+def test_the_way_of_creates_is_the_general_comparison(sample: tuple[Kind, dict[str, Any]]) -> None:
     kind, document = sample
     document, _ = check(document, kind)
     default(document, kind)
