@@ -18,7 +18,7 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.lists import Page, list_body
 from weir.apiserver.registry.scale import SCALE
 from weir.apiserver.registry.verbs import WriteResult
-from weir.apiserver.transport.http import YAML, Request, Response, Stream
+from weir.apiserver.transport.http import YAML, ListResponse, Request, Response, Stream
 from weir.apiserver.transport.negotiation import (
     JSON,
     MediaTypeOptions,
@@ -48,7 +48,7 @@ class Renderer:
         """Return a list in the form the client asked for."""
         plain = form == JSON and not kind.converted and not wants_pretty(request.params.get("pretty"))
         if plain:
-            return Response(200, list_body(kind, page))
+            return ListResponse(200, list_body(kind, page))
         if sum(len(item.value) for item in page.items) < LARGE_BYTES:
             return self._page(request, kind, page, form, include)
         turn = request.turn or self._off_loop.turn(request.user.name)
@@ -58,7 +58,7 @@ class Renderer:
         self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str
     ) -> Response:
         if not form.shape:
-            return self.in_form(request, 200, list_body(kind, page), form)
+            return self.in_form(request, 200, b",".join(list_body(kind, page)), form)
         documents = [codec.decode(kind, item.value) for item in page.items]
         if form.shape == "Table":
             now = self._clock.time()
@@ -116,7 +116,7 @@ class Renderer:
         """Compress a large answer for a client that can read it so."""
         if (
             isinstance(answer, Response)
-            and len(answer.body) >= GZIP_FROM_BYTES
+            and answer.size >= GZIP_FROM_BYTES
             and b"gzip" in request.headers.get(b"accept-encoding", b"")
         ):
             answer.body = await self._off_loop.run_aside(gzip.compress, answer.body, 1)

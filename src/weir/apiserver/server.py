@@ -230,7 +230,7 @@ class ApiServer:
                 _scope(info),
                 answer.code,
                 time.perf_counter() - started,
-                len(answer.body) if isinstance(answer, Response) else 0,
+                answer.size if isinstance(answer, Response) else 0,
                 dry_run="dryRun" in params,
             )
             if answer.code in _SELF_PROTECTION:

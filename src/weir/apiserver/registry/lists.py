@@ -253,8 +253,8 @@ def list_kind(kind: Kind) -> str:
     return kind.list_kind if isinstance(kind, CustomResourceKind) else f"{kind.kind}List"
 
 
-def list_body(kind: Kind, page: Page) -> bytes:
-    """Return a page as the List object of its kind."""
+def list_body(kind: Kind, page: Page) -> list[bytes]:
+    """Return a page as the List object of its kind, in parts with commas between them."""
     metadata = page.metadata()
     if isinstance(kind, CustomResourceKind):  # such items name their kind, and such a list its end
         metadata.setdefault("continue", "")
@@ -267,11 +267,11 @@ def list_body(kind: Kind, page: Page) -> bytes:
     head = f'{{"kind":"{list_kind(kind)}","apiVersion":"{kind.api_version}","metadata":'.encode()
     head += msgspec.json.encode(metadata) + b',"items":['
     if not items:
-        return head + b"]}"
-    # Beginning and end go with the first and the last item: a large list is copied once, not once more around it.
+        return [head + b"]}"]
+    # Beginning and end go with the first and the last item.
     items[0] = head + items[0]
     items[-1] += b"]}"
-    return b",".join(items)
+    return items
 
 
 def too_large(wanted: int, current: int) -> errors.Timeout:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from weir.apiserver.transport import limits
 from weir.apiserver.transport.http import Response, Stream
 
-__all__ = ["TransportSink", "first_part", "head_of_stream"]
+__all__ = ["TransportSink", "head_of", "head_of_stream"]
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: ".encode()
@@ -19,11 +18,11 @@ _STATUS_LINES = {
 }
 
 
-def first_part(answer: Response, keep: bool, *, head_only: bool = False) -> bytes:
-    """Return the head and the first slice of an answer.
+def head_of(answer: Response, keep: bool) -> bytes:
+    """Return the head of an answer.
 
-    >>> first_part(Response(200, b"ok", b"text/plain"), keep=False)
-    b'HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nConnection: close\\r\\nContent-Length: 2\\r\\n\\r\\nok'
+    >>> head_of(Response(200, b"ok", b"text/plain"), keep=False)
+    b'HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nConnection: close\\r\\nContent-Length: 2\\r\\n\\r\\n'
     """
     # A webhook may refuse with any code it likes.
     line = _STATUS_LINES.get(answer.code) or b"HTTP/1.1 %d Refused\r\nContent-Type: " % answer.code
@@ -32,10 +31,7 @@ def first_part(answer: Response, keep: bool, *, head_only: bool = False) -> byte
         parts += (b"\r\n", name, b": ", value)
     if not keep:
         parts.append(b"\r\nConnection: close")
-    body = answer.body
-    parts.append(b"\r\nContent-Length: %d\r\n\r\n" % len(body))
-    if not head_only:
-        parts.append(body if len(body) <= limits.SLICE_BYTES else body[: limits.SLICE_BYTES])
+    parts.append(b"\r\nContent-Length: %d\r\n\r\n" % answer.size)
     return b"".join(parts)
 
 

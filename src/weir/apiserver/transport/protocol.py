@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httptools
@@ -26,7 +26,7 @@ import msgspec
 
 from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.answers import TransportSink, first_part, head_of_stream
+from weir.apiserver.transport.answers import TransportSink, head_of, head_of_stream
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.heads import content_length, split_target, target_problem
 from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
@@ -395,9 +395,15 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 keep = keep and not self._connections.closing and not self._transport.is_closing()
             else:
                 keep = keep and not self._connections.closing
-                self._write(answer, keep, head_only=request.method == "HEAD")
-                if self._paused or len(answer.body) > limits.SLICE_BYTES:
-                    await self._send_rest(b"" if request.method == "HEAD" else answer.body)
+                head_only = request.method == "HEAD"
+                if answer.size <= limits.SLICE_BYTES or head_only:
+                    self._write(answer, keep, head_only=head_only)
+                    if self._paused:
+                        await self._send_rest(iter(()), 0)
+                else:
+                    slices = answer.slices(limits.SLICE_BYTES)
+                    self._transport.write(b"".join((head_of(answer, keep), next(slices))))
+                    await self._send_rest(slices, answer.size - limits.SLICE_BYTES)
         except asyncio.CancelledError:
             if not self._timed_out or self._transport.is_closing():
                 raise
@@ -425,19 +431,19 @@ class HttpProtocol(asyncio.BufferedProtocol):
         return self._user.name if self._user is not None else ""
 
     def _write(self, answer: Response, keep: bool, *, head_only: bool = False) -> None:
-        """Write the head and the first slice of an answer."""
-        self._transport.write(first_part(answer, keep, head_only=head_only))
+        """Write an answer that is not large, at once."""
+        head = head_of(answer, keep)
+        self._transport.write(head if head_only else b"".join((head, answer.body)))
 
-    async def _send_rest(self, answer: bytes) -> None:
-        """Write the slices after the first as the reader takes them, and return when it has taken all."""
-        body = memoryview(answer)  # whose slices are no copies
-        at, size = limits.SLICE_BYTES, len(body)
-        while at < size and not self._paused:
-            self._transport.write(body[at : at + limits.SLICE_BYTES])
-            at += limits.SLICE_BYTES
-        if not self._paused:
-            return
-        waiting = max(size - at, 0) + limits.SLICE_BYTES
+    async def _send_rest(self, slices: Iterator[bytes | memoryview], unsent: int) -> None:
+        """Write what is left of an answer as the reader takes it, and return when it has taken all."""
+        while not self._paused:
+            part = next(slices, None)
+            if part is None:
+                return
+            self._transport.write(part)
+            unsent -= len(part)
+        waiting = max(unsent, 0) + limits.SLICE_BYTES
         self._connections.waits(self, waiting)
         try:
             while True:
@@ -446,10 +452,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
                     self._since = self._loop.time()
                     await self._drained
                     self._drained = None
-                if at >= size or self._transport.is_closing():
+                part = next(slices, None)
+                if part is None or self._transport.is_closing():
                     return
-                self._transport.write(body[at : at + limits.SLICE_BYTES])
-                at += limits.SLICE_BYTES
+                self._transport.write(part)
         finally:
             self._drained = None
             self._connections.taken(self, waiting)

@@ -18,7 +18,7 @@ def test_a_list_is_its_head_and_its_items(kind, count):
         {"metadata": {"resourceVersion": str(number), "name": f"a-{number}"}} for number in range(count)
     ]
     items = [KeyValue("", json.dumps(value).encode(), 1, 1) for value in values]
-    found = json.loads(list_body(kind, Page(items, 7)))
+    found = json.loads(b",".join(list_body(kind, Page(items, 7))))
     assert list(found) == ["kind", "apiVersion", "metadata", "items"]
     assert (found["kind"], found["apiVersion"]) == (f"{kind.kind}List", kind.api_version)
     assert found["metadata"] == {"resourceVersion": "7"}

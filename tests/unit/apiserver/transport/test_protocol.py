@@ -11,7 +11,7 @@ from tests.fake_transport import FakeTransport
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.http import Request, Response, Stream
+from weir.apiserver.transport.http import ListResponse, Request, Response, Stream
 from weir.apiserver.transport.limits import ANSWER_SECONDS, BODY_BYTES, HEAD_BYTES
 
 
@@ -337,6 +337,30 @@ async def test_pipelined_requests_wait_until_the_reader_has_taken_the_answer():
     for _ in range(100):
         await asyncio.sleep(0)
     assert (len(handled), connections.unsent_bytes) == (10, 0)
+
+
+async def test_a_list_is_joined_as_its_reader_takes_it():
+    items = [b"[" + b"x" * 9_999, *[b"y" * 10_000] * 30, b"z]"]
+
+    async def handle(request: Request) -> Response:
+        return ListResponse(200, items)
+
+    connections = Connections(handle)
+    protocol, transport = connections.protocol(), SlowTransport()
+    protocol.connection_made(transport)
+    transport.protocol = protocol
+    protocol.data_received(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+    sizes = []
+    for _ in range(6):
+        for _ in range(10):
+            await asyncio.sleep(0)
+        sizes.append(len(transport.sent))
+        protocol.resume_writing()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert sizes == sorted(set(sizes)) and sizes[0] < 80_000 and connections.unsent_bytes == 0
+    head, _, body = bytes(transport.sent).partition(b"\r\n\r\n")
+    assert body == b",".join(items) and head.endswith(b"Content-Length: %d" % len(body))
 
 
 async def test_too_many_pipelined_requests_end_the_connection():
