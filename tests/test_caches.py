@@ -31,6 +31,7 @@ FINITE = {
     "weir.devices.expression": "environments of the language, which gates make",
     "weir.objects": "kinds, schemas and view types",
     "weir.policies.environment": "environments of the language: with parameters or without, with rights or without",
+    "weir.policies.kind_schemas._object_meta": "one schema",
     "weir.store.journal": "sizes of a group, at most 64",
     "weir.taints.expression": "environments of the language, which gates make",
     "weir.validate": "kinds, field names of the schema, gates and the fields of a cron line",

@@ -62,6 +62,21 @@ def definitions() -> Iterator[Asked]:
             spec=ruled(objects(**{"namespace": SHORT, "a-b": SHORT}), "self.__namespace__ == self.a__dash__b")
         ),
     )
+    for name, rule in {
+        "as they are": "self.namespace == self.while",
+        "there": "has(self.void)",
+        "optional": "self.?while.orValue('a') == 'a'",
+        "import": "self.import == 'a' && self.package == 'a'",
+        "words": "self.true == 'a'",
+        "more words": "self.in == 'a'",
+        "escaped": "self.__while__ == self.__var__ && has(self.__void__)",
+        "not escaped": "self.a__b == 1",
+        "wrong": "self.while == 1",
+        "in an object": "self.var.x == 1",
+    }.items():
+        words = {"namespace": SHORT, "while": SHORT, "var": SHORT, "void": objects(x=SHORT), "a__b": INTEGER}
+        words |= {"import": SHORT, "package": SHORT, "true": SHORT, "in": SHORT}
+        schema(f"reserved names {name}", objects(spec=ruled(objects(**words), rule)))
     schema(
         "kept fields",
         objects(spec=ruled({**part, "x-kubernetes-preserve-unknown-fields": True}, "self.other == 1")),
@@ -243,6 +258,7 @@ PART = objects(
     tags=FEW,
     when={**STRING, "format": "date-time"},
     wait={**STRING, "format": "duration"},
+    **{"while": SHORT},
     ratio=NUMBER,
     flag=BOOLEAN,
     port={"x-kubernetes-int-or-string": True},
@@ -296,6 +312,7 @@ RULED = crd(
                     "!has(self.port) || type(self.port) == string || self.port > 80",
                     "!has(self.when) || self.when > timestamp('2020-01-01T00:00:00Z')",
                     "!has(self.wait) || self.wait < duration('1h')",
+                    "!has(self.while) || self.while != self.__while__ + self.name",
                     "!has(self.tags) || self.tags[0] == 'first'",
                     {"rule": "!has(self.flag) || self.flag", "messageExpression": "self.name"},
                 ),
@@ -333,6 +350,8 @@ def objects_judged() -> Iterator[Asked]:
         "when": {"when": "2019-01-01T00:00:00Z"},
         "wait": {"wait": "2h"},
         "no tags": {"tags": []},
+        "reserved name": {"while": "odd", "name": ""},
+        "reserved name fine": {"while": "odd", "name": "a"},
         "tags": {"tags": ["second"]},
         "flag": {"flag": False, "name": "because"},
         "flag without": {"flag": False},

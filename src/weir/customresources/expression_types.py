@@ -4,7 +4,8 @@ Spec: upstream's declaration types. Objects have the fields their schema names (
 generateName), strings with a format are what the format says, int-or-string is dyn. What has no schema cannot be named:
 a field below it is left out. Beside the type stands how large a value can be, for the estimate of cost: what a schema
 does not bound is bounded by the largest request.
-What surprises: names that CEL has no identifiers for are escaped (`a-b` is `a__dash__b`), or cannot be named at all.
+What surprises: names that CEL has no identifiers for are escaped (`a-b` is `a__dash__b`), or cannot be named at all;
+words of CEL can be spelt both ways (`self.namespace`, `self.__namespace__`).
 Not here: compiling and running rules (.expressions), the estimate itself (weir.cel.estimate).
 """
 
@@ -40,7 +41,7 @@ _FORMATS: Final[Mapping[str, tuple[Type, int, int | None]]] = {
 _RESERVED: Final = frozenset(
     (
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
     )
 )
 _KEPT: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -145,14 +146,20 @@ def _object(schema: Schema, name: str, objects: list[ObjectType]) -> Declared:
     fields: dict[str, Declared] = {}
     least = 2
     for field_name, one in schema.properties.items():
-        inner = declare(one, f"{name}.{field_name}", objects, root=one.embedded)
+        escaped = escape(field_name)
+        inner = declare(one, f"{name}.{escaped or field_name}", objects, root=one.embedded)
         if inner is None:
             continue
-        if (escaped := escape(field_name)) is not None:
+        if escaped is not None:
             fields[escaped] = inner
         if field_name in schema.required and one.default is None:
             least += len(field_name.encode()) + inner.least + 4
-    of = ObjectType(name, {field_name: inner.type for field_name, inner in fields.items()}, mapped=True)
+    named = {field_name: inner.type for field_name, inner in fields.items()}
+    # how large they can be is known under their escaped names only, as upstream has it
+    named |= {
+        word: named[f"__{word}__"] for word in schema.properties.keys() & _RESERVED if f"__{word}__" in named
+    }
+    of = ObjectType(name, named, mapped=True)
     objects.append(of)
     return Declared(of.type, 0, least, fields)
 
@@ -227,6 +234,8 @@ def to_value(value: Any, schema: Schema, *, root: bool = False) -> Value:
             one = schema.properties.get(key)
             if one is not None and (escaped := escape(key)) is not None:
                 made[escaped] = to_value(item, one, root=one.embedded)
+                if key in _RESERVED:
+                    made[key] = made[escaped]
         return made
     if isinstance(value, list):
         item_schema = schema.items

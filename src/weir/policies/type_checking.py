@@ -2,18 +2,20 @@
 
 Spec: admissionregistration.k8s.io/v1 `status.typeChecking`. Policies are accepted without knowing what `object` is;
 here each validation is checked once more with the types of every kind that the rules name. A warning changes nothing
-about what the policy does. Kinds are taken from rules without wildcards only, ten at most, and those without a known
-layout (custom ones) are left out.
+about what the policy does. Kinds are taken from rules without wildcards only, ten of each rule at most, and from the
+definitions there are at that moment.
 
-What surprises, as upstream has it: quantities have no type, so that `resources.limits` is warned of; so is
-`authorizer.requestResource`, which is not declared here. Fields whose names are words of CEL (`namespace`) can be
+What surprises, as upstream has it: the core group stands for every group (`events` of "" are those of events.k8s.io,
+too), and a resource may be named in the singular; quantities have no type, so that `resources.limits` is warned of; so
+is `authorizer.requestResource`, which is not declared here. Fields whose names are words of CEL (`namespace`) can be
 spelt with underscores (`__namespace__`), too.
-Not here: writing the status (weir.controllers.cluster.policy_status).
+Not here: the fields of a kind (.kind_schemas), writing the status (weir.controllers.cluster.policy_status).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
 from typing import Any, Final
 
 from weir.cel import types
@@ -21,35 +23,25 @@ from weir.cel.env import ObjectType
 from weir.cel.program import check_expression
 from weir.cel.source import CompileError
 from weir.cel.types import Type
-from weir.objects import schema
-from weir.objects.document import root_of
+from weir.customresources.expression_types import declare
+from weir.customresources.served import CustomResourceKind, rows_of
 from weir.objects.kind import Kind
-from weir.objects.kinds import find, find_kind
+from weir.objects.kinds import KINDS
 from weir.policies.expressions import Composer
+from weir.policies.kind_schemas import schema_of
 
 Document = Mapping[str, Any]
 _MOST_KINDS: Final = 10
-_SCALARS: Final = {
-    "string": types.STRING,
-    "bool": types.BOOL,
-    "bytes": types.BYTES,
-    "Time": types.TIMESTAMP,
-    "MicroTime": types.TIMESTAMP,
-    "Duration": types.STRING,
-}
-#: Values whose schema has no type of its own: fields that hold them are not declared at all.
-_HIDDEN: Final = "Quantity"
-_RESERVED: Final = frozenset(
-    ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if")
-) | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
 
 
-def expression_warnings(policy: Document) -> list[dict[str, str]]:
-    """Return the warnings about a policy's validations and their messages, by field."""
+def expression_warnings(policy: Document, definitions: Iterable[Document] = ()) -> list[dict[str, str]]:
+    """Return the warnings about a policy's validations and their messages, by field.
+
+    *definitions* are the CustomResourceDefinitions of the cluster.
+    """
     spec = policy.get("spec") or {}
-    kinds = kinds_to_check(spec)
-    wanted = spec.get("paramKind")
-    params = find_kind(wanted.get("apiVersion") or "", wanted.get("kind") or "") if wanted else None
+    custom = _custom_kinds(spec, definitions)
+    kinds, params = kinds_to_check(spec, custom), _params(spec, custom)
     checks = [(kind, _composer(spec, kind, params)) for kind in kinds]
     found = []
     for i, validation in enumerate(spec.get("validations") or ()):
@@ -61,43 +53,97 @@ def expression_warnings(policy: Document) -> list[dict[str, str]]:
     return found
 
 
-def kinds_to_check(spec: Document) -> list[Kind]:
+def _custom_kinds(spec: Document, definitions: Iterable[Document]) -> list[CustomResourceKind]:
+    """Return the kinds that definitions make, as discovery shows them; what a policy does not name stays unread."""
+    resources = {name.lower() for _, _, named in _named(spec) for name in named}
+    params = (spec.get("paramKind") or {}).get("kind")
+    found: list[CustomResourceKind] = []
+    for one in definitions:
+        names = one["spec"]["names"]
+        singular = names.get("singular") or names["kind"].lower()
+        if names["kind"] == params or not resources.isdisjoint((names["plural"], singular)):
+            found += (kind for kind in rows_of(dict(one)) if kind.established)
+    return found
+
+
+def may_name_custom_kinds(spec: Document) -> bool:
+    """Whether a policy names something that is not in the table.
+
+    >>> rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments", "*"]}
+    >>> may_name_custom_kinds({"matchConstraints": {"resourceRules": [rule]}})
+    False
+    >>> may_name_custom_kinds({"matchConstraints": {"resourceRules": [{**rule, "apiGroups": ["example.com"]}]}})
+    True
+    """
+    if spec.get("paramKind") and _params(spec, ()) is None:
+        return True
+    for groups, versions, resources in _named(spec):
+        for name in product(groups, versions, resources):
+            if next(_rows(*name, ()), None) is None:
+                return True
+    return False
+
+
+def kinds_to_check(spec: Document, custom: Sequence[Kind] = ()) -> list[Kind]:
     """Return the kinds that the rules of a policy name, by group, version and kind."""
     found: dict[tuple[str, str, str], Kind] = {}
-    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
-        groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
-        if any("*" in name for name in (*groups, *versions)):
-            continue
-        resources = [name for name in rule.get("resources") or () if "*" not in name and "/" not in name]
-        for kind in _rows(sorted(groups), sorted(versions), sorted(resources)):
+    for groups, versions, resources in _named(spec):
+        rows = (kind for name in product(groups, versions, resources) for kind in _rows(*name, custom))
+        for number, kind in enumerate(rows, start=1):
             found[kind.group, kind.version, kind.kind] = kind
-            if len(found) == _MOST_KINDS:
+            if number == _MOST_KINDS:
                 return [found[key] for key in sorted(found)]
     return [found[key] for key in sorted(found)]
 
 
-def _rows(groups: Sequence[str], versions: Sequence[str], resources: Sequence[str]) -> Iterator[Kind]:
-    for group in groups:
-        for version in versions:
-            for resource in resources:
-                kind = find(group, version, resource)
-                if kind is not None:
-                    yield kind
+def _named(spec: Document) -> Iterator[tuple[list[str], list[str], list[str]]]:
+    """Yield the groups, versions and resources of every rule without wildcards."""
+    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
+        groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
+        if not any("*" in name for name in (*groups, *versions)):
+            resources = [name for name in rule.get("resources") or () if "*" not in name and "/" not in name]
+            yield sorted(groups), sorted(versions), sorted(resources)
+
+
+def _rows(group: str, version: str, resource: str, custom: Sequence[Kind]) -> Iterator[Kind]:
+    """Yield the kinds that discovery finds under these names; the core group stands for any."""
+    for kind in chain(KINDS, custom):
+        if version == kind.version and group in ("", kind.group) and _is_named(resource, kind):
+            yield kind
+
+
+def _is_named(resource: str, kind: Kind) -> bool:
+    """Whether discovery has *kind* under this name."""
+    return resource.lower() in (kind.plural, kind.singular)
+
+
+def _params(spec: Document, custom: Sequence[Kind]) -> Kind | None:
+    """Return the kind of a policy's parameters, where it is known."""
+    wanted = spec.get("paramKind") or {}
+    for kind in chain(KINDS, custom):
+        if (kind.api_version, kind.kind) == (wanted.get("apiVersion"), wanted.get("kind")):
+            return kind
+    return None
 
 
 def _composer(spec: Document, kind: Kind, params: Kind | None) -> Composer:
     """Return what compiles the policy's expressions with the types of *kind* and of its parameters."""
-    declared: dict[str, ObjectType] = {}
-    of = _struct_type(root_of(kind), kind.kind, declared, ())
+    objects: list[ObjectType] = []
+    of = _type(kind, f"{kind.kind}1", objects)  # numbered, as parameters may be of the same kind
     documents = {"object": of, "oldObject": of}
     if params is not None:
-        documents["params"] = _struct_type(root_of(params), f"{params.kind}.params", declared, ())
+        documents["params"] = _type(params, f"{params.kind}2", objects)
     return Composer(
         spec.get("variables") or (),
         params=spec.get("paramKind") is not None,
         documents=documents,
-        objects=tuple(declared.values()),
+        objects=tuple(objects),
     )
+
+
+def _type(kind: Kind, name: str, objects: list[ObjectType]) -> Type:
+    declared = declare(schema_of(kind), name, objects)
+    return types.DYN if declared is None else declared.type
 
 
 def _warnings(text: str, checks: Sequence[tuple[Kind, Composer]]) -> Iterator[str]:
@@ -106,58 +152,3 @@ def _warnings(text: str, checks: Sequence[tuple[Kind, Composer]]) -> Iterator[st
             check_expression(text, composer.env())
         except CompileError as error:
             yield f"{kind.group}/{kind.version}, Kind={kind.kind}: {error}\n"
-
-
-def _struct_type(
-    struct: schema.Struct, name: str, declared: dict[str, ObjectType], within: tuple[str, ...]
-) -> Type:
-    """Return the type of a struct and declare it; one that holds itself is not looked into twice."""
-    if struct.name in within:
-        return types.DYN
-    fields: dict[str, Type] = {}
-    for field in struct.fields.values():
-        of = _shape_type(field.shape, f"{name}.{field.name}", declared, (*within, struct.name))
-        if of is not None:
-            fields[escaped(field.name)] = of
-            if field.name in _RESERVED:
-                fields[field.name] = of
-    declared[name] = ObjectType(name, fields, mapped=True)
-    return declared[name].type
-
-
-def _shape_type(
-    shape: schema.Shape, name: str, declared: dict[str, ObjectType], within: tuple[str, ...]
-) -> Type | None:
-    """Return the type of a value, None for one that expressions are not shown."""
-    if shape.kind == _HIDDEN:
-        return None
-    if shape.kind in ("RawExtension", "FieldsV1"):
-        declared[name] = ObjectType(name, {}, mapped=True)
-        return declared[name].type
-    if shape.kind == "struct":
-        return _struct_type(schema.struct(shape.struct_name), name, declared, within)
-    if shape.kind == "list" and shape.item is not None:
-        item = _shape_type(shape.item, f"{name}.@idx", declared, within)
-        return None if item is None else types.list_of(item)
-    if shape.kind == "map" and shape.item is not None:
-        item = _shape_type(shape.item, f"{name}.@elem", declared, within)
-        return None if item is None else types.map_of(types.STRING, item)
-    if shape.kind.startswith(("int", "uint")):
-        return types.INT
-    if shape.kind.startswith("float"):
-        return types.DOUBLE
-    return _SCALARS.get(shape.kind, types.DYN)
-
-
-def escaped(name: str) -> str:
-    """Return how a field is named in expressions.
-
-    >>> escaped("replicas"), escaped("namespace"), escaped("a-b.c/d__e")
-    ('replicas', '__namespace__', 'a__dash__b__dot__c__slash__d__underscores__e')
-    """
-    if name in _RESERVED:
-        return f"__{name}__"
-    text = name.replace("__", "__underscores__")
-    for sign, word in ((".", "dot"), ("-", "dash"), ("/", "slash")):
-        text = text.replace(sign, f"__{word}__")
-    return text

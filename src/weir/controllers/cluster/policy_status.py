@@ -1,21 +1,25 @@
 """What does type checking say of each ValidatingAdmissionPolicy? Its status, once for every generation.
 
-Spec: upstream's validatingadmissionpolicy-status controller.
+Spec: upstream's validatingadmissionpolicy-status controller. A policy is checked with the definitions of the moment: a
+definition that comes or changes later is seen with the policy's next generation.
 Not here: the checks (weir.policies.type_checking).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from weir.client.api import APPLY_PATCH
-from weir.controllers.runtime.actions import Action, Patch
+from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps
 from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.custom_kinds import DEFINITIONS
 from weir.controllers.runtime.listers import Listers
+from weir.errors import NotFound
 from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
@@ -33,7 +37,7 @@ class PolicyStatus(Controller):
     """The controller that type-checks policies."""
 
     name = "validatingadmissionpolicy-status"
-    kinds: Sequence[Kind] = (POLICIES,)
+    kinds: Sequence[Kind] = (POLICIES, DEFINITIONS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -51,16 +55,50 @@ class PolicyStatus(Controller):
         generation = policy["metadata"].get("generation") or 0
         if generation <= ((policy.get("status") or {}).get("observedGeneration") or 0):
             return
-        from weir.policies.type_checking import expression_warnings  # CEL is loaded by the first policy
+        from weir.policies.type_checking import may_name_custom_kinds  # CEL is loaded by the first policy
 
-        warnings = expression_warnings(policy)
-        checking = {"expressionWarnings": warnings} if warnings else {}
-        document = {
-            "apiVersion": POLICIES.api_version,
-            "kind": POLICIES.kind,
-            "metadata": {"name": key.name},
-            "status": {"observedGeneration": generation, "typeChecking": checking},
-        }
-        yield Patch(
-            POLICIES, key.name, "", document, APPLY_PATCH, "status", field_manager=self.name, force=True
-        )
+        if may_name_custom_kinds(policy["spec"]):
+            yield CheckWithDefinitions(policy)
+        else:
+            yield _status(policy, listers.all(DEFINITIONS) if listers.serves(DEFINITIONS) else ())
+
+
+@dataclass(frozen=True)
+class CheckWithDefinitions(Steps):
+    """Ask for the definitions there are now, then write the status: the copy may not know the newest yet."""
+
+    policy: Mapping[str, Any]
+
+    async def carry_out(self, context: ActionContext) -> None:
+        try:
+            listed = await context.client.list(DEFINITIONS)
+            patch = _status(self.policy, listed.documents())
+            await context.client.patch(
+                patch.kind,
+                patch.name,
+                dict(patch.patch),
+                patch_type=patch.patch_type,
+                subresource=patch.subresource,
+                field_manager=patch.field_manager,
+                force=patch.force,
+            )
+        except NotFound:
+            return  # the policy is gone
+
+
+def _status(policy: Mapping[str, Any], definitions: Iterable[Mapping[str, Any]] = ()) -> Patch:
+    from weir.policies.type_checking import expression_warnings
+
+    warnings = expression_warnings(policy, definitions)
+    document = {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": policy["metadata"]["name"]},
+        "status": {
+            "observedGeneration": policy["metadata"].get("generation") or 0,
+            "typeChecking": {"expressionWarnings": warnings} if warnings else {},
+        },
+    }
+    name = policy["metadata"]["name"]
+    manager = PolicyStatus.name
+    return Patch(POLICIES, name, "", document, APPLY_PATCH, "status", field_manager=manager, force=True)
