@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
-__all__ = ["calm_collector", "return_memory", "trim_for_ever"]
+__all__ = ["calm_collector", "collect_rarely", "return_memory", "trim_for_ever"]
 
 #: Objects made before the youngest are looked at, and how many such looks come before the older ones are.
 _THRESHOLDS: Final = (200_000, 20, 20)
@@ -24,6 +25,21 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
+
+
+#: Objects made before the young are looked at, looks before the older ones are, and before all that live long.
+_RARELY: Final = (1_000_000, 20, 100)
+
+
+@contextmanager
+def collect_rarely() -> Iterator[None]:
+    """Look for cycles rarely within a block: little of what is made has any, and each look walks all of it."""
+    before = gc.get_threshold()
+    gc.set_threshold(*(max(pair) for pair in zip(before, _RARELY, strict=True)))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 #: Of the C library's `mallopt`: from which size on a block is mapped by itself (and given back when it is freed), how

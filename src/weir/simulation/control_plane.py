@@ -3,7 +3,7 @@
 `weir.simulation.cluster.Cluster` puts it beside a server in memory under virtual time, `weir up --in-one-process`
 beside one that listens.
 Not here: how each component is made (weir.simulation.components), components in processes of their own
-(weir.simulation.processes), the server (weir.apiserver.run).
+(weir.simulation.processes), the server (weir.apiserver.build).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from weir.apiserver.run import Running
+from weir.apiserver.running import Running
 from weir.client.api import Client
 from weir.clock import Clock
 from weir.controllers.nodes.lifecycle import NodeLifecycle

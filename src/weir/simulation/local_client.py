@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weir.apiserver.run import Running
+from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Transport
 from weir.client.local import LocalTransport

@@ -5,7 +5,7 @@ A cluster's event loop turns only while one of its calls waits. For programs tha
 thread of its own from the first question for an address on, and calls hand their work over to it. Time is virtual as
 before: requests are answered at once, and what is due later waits until somebody lets time pass.
 Only this machine can reach the port, and only with the token in the kubeconfig, which nobody else can read.
-Not here: sockets (weir.apiserver.transport.listener), what is served (weir.apiserver.run).
+Not here: sockets (weir.apiserver.transport.listener), what is served (weir.apiserver.server).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from weir.apiserver.auth import kubeconfig
-from weir.apiserver.run import Running, sweep
+from weir.apiserver.run import sweep
+from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
 from weir.apiserver.transport.listener import listen

@@ -29,8 +29,9 @@ from weir.objects.core import Pod, read
 from weir.objects.core import Taint as TaintView
 from weir.objects.kinds import find_kind
 from weir.objects.pod_usage import UsageModel
+from weir.observe.interpreter import collect_rarely
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
-from weir.simulation.cluster import Cluster, calm_collector
+from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
@@ -123,7 +124,7 @@ def what_if(
     *pods* are more pods of the cluster, as bytes. *at_the_end* is given the copy before it is thrown away. With *leave
     out* pods that the change cannot touch only take room in the copy; of a small cluster all are alive unless asked.
     """
-    with calm_collector():
+    with collect_rarely():
         return _what_if(documents, changes, asked, tick, at_the_end, pods, leave_out)
 
 

@@ -11,7 +11,8 @@ import urllib.request
 import pytest
 import yaml
 
-from weir.simulation.cluster import Cluster, ClusterClosed
+from weir.simulation.cluster import Cluster
+from weir.simulation.cluster_lifecycle import ClusterClosed
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "from-outside"}}
 
