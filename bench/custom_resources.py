@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import Figure
-from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
+from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request, Response
 from weir.clock import RealClock
 from weir.customresources.served import shown_kinds

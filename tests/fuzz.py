@@ -21,8 +21,10 @@ from urllib.parse import quote
 
 from tests.fake_transport import FakeTransport
 from tests.property.test_api_fuzz import DEFINED, EXISTING, operations
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.patches.json import patch_of_webhook
-from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.webhooks.review import CallFailed, read_answer
 from weir.clock import RealClock

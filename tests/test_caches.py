@@ -56,7 +56,7 @@ GROWING = {
     "client/local.py:_EventSink._events": "taken by the reader, under another name",
     "client/cache.py:Cache._indexes": START,
     "client/cache.py:Cache._listeners": START,
-    "controllers/runtime/runner.py:_Worker.tasks": START,
+    "controllers/runtime/worker.py:Worker.tasks": START,
     "controllers/workloads/daemonset.py:_Round._made": ONE_TASK,
     "controllers/workloads/daemonset.py:_Round._removed": ONE_TASK,
     "controllers/workloads/job_sync.py:JobSync._removed": ONE_TASK,

@@ -14,7 +14,9 @@ from click.testing import CliRunner
 
 from tests.conftest import NOT_OURS
 from tests.contract.etcd_server import running_etcd
-from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
+from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.cli.main import weir
 from weir.client.api import Client

@@ -6,8 +6,9 @@ import asyncio
 import statistics
 from pathlib import Path
 
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.registry import codec
-from weir.apiserver.run import Options, build, open_store
 from weir.clock import RealClock
 from weir.objects.kinds import by_kind
 from weir.simulation.component_gates import ComponentGates

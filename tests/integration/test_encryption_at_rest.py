@@ -8,8 +8,9 @@ import json
 import pytest
 import yaml
 
+from weir.apiserver.build import build
 from weir.apiserver.encryption.at_rest import AtRest
-from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
 

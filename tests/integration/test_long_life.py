@@ -10,7 +10,8 @@ from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 import numpy as np
 import pytest
 
-from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 

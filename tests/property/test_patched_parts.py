@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from tests.cases import tries
 from weir.apiserver.auth.authn import MASTERS, proven
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.patches import partial_patch
 from weir.apiserver.registry import patching
-from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from tests.cases import tries
 from weir.apiserver.auth.authn import MASTERS, proven
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.registry.pod_spec_cache import POD, PodSpecCache
-from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.server import ApiServer
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock

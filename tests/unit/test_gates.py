@@ -7,7 +7,7 @@ import click
 import pytest
 
 import weir
-from weir.apiserver.run import Options
+from weir.apiserver.options import Options
 from weir.cli.main import weir as command
 from weir.gates import (
     ALL_FEATURES,

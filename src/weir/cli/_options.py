@@ -19,7 +19,7 @@ from weir.gates import GateError, Gates
 from weir.values.duration import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from weir.apiserver.run import Options
+    from weir.apiserver.options import Options
     from weir.client.api import Client
 
 T = TypeVar("T")
@@ -262,7 +262,7 @@ class State:
 
     def options(self, *, kubeconfig: Path | None = None, **more: Any) -> Options:
         """Return the options of a server that keeps it there."""
-        from weir.apiserver.run import Options
+        from weir.apiserver.options import Options
 
         return Options(**vars(self), kubeconfig=kubeconfig or self.data_dir / "kubeconfig", **more)
 

@@ -24,7 +24,8 @@ from weir.cli._loop import run_loop
 from weir.cli.render import say
 
 if TYPE_CHECKING:
-    from weir.apiserver.run import Options, Running
+    from weir.apiserver.options import Options
+    from weir.apiserver.running import Running
     from weir.clock import Clock
     from weir.observe.endpoint import Pages
     from weir.simulation.component_gates import ComponentGates
@@ -177,7 +178,9 @@ class _Apart:
 
 async def _live(cluster: WholeCluster, others: Others) -> None:
     """Come up, stay until somebody ends it or it cannot go on, and end."""
-    from weir.apiserver.run import build, open_store, serve, tune_interpreter
+    from weir.apiserver.build import build
+    from weir.apiserver.options import open_store
+    from weir.apiserver.run import serve, tune_interpreter
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
     from weir.simulation.first_objects import ensure_nodes, ensure_storage_class

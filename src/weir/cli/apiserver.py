@@ -140,7 +140,8 @@ def apiserver(
     from weir.apiserver.auth.authz import ModeError
     from weir.apiserver.auth.pki import PkiError
     from weir.apiserver.encryption.configuration import ConfigurationError
-    from weir.apiserver.run import Running, run
+    from weir.apiserver.run import run
+    from weir.apiserver.running import Running
     from weir.objects.pod_usage import UsageModel
     from weir.store import StoreError
 

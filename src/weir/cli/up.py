@@ -33,7 +33,7 @@ from weir.cli.main import FINE, report
 from weir.gates import GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
-    from weir.apiserver.run import Options
+    from weir.apiserver.options import Options
     from weir.simulation.component_gates import ComponentGates
 
 

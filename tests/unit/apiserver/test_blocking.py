@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from weir.apiserver.blocking import LONGEST_SECONDS, Blocking
-from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request, Response
 from weir.clock import RealClock
 

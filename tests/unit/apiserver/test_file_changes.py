@@ -10,8 +10,10 @@ import yaml
 from cryptography import x509
 
 from weir.apiserver.auth import pki
+from weir.apiserver.build import build
 from weir.apiserver.file_changes import FileChanges
-from weir.apiserver.run import Options, build, open_store, serve
+from weir.apiserver.options import Options, open_store
+from weir.apiserver.run import serve
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
 from weir.errors import Unauthorized

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from weir.apiserver import rendering
-from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from weir.apiserver.auth import pki
-from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
 

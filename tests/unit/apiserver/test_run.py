@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from weir.apiserver.auth import pki
-from weir.apiserver.run import Options, build, open_store, serve
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
+from weir.apiserver.run import serve
 from weir.clock import RealClock
 
 SELF = b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}'

@@ -6,7 +6,7 @@ at once. A timer keeps the time it was first given: neither shorter nor longer s
 Timers start when a pod is looked at, not at the taint's timeAdded, so a restart starts them anew. Deleting a node
 object stops no timer. Disruption budgets are not asked.
 Pod items read the node's taints as known now, which is what draining node items first amounts to.
-Not here: how long a pod may stay (weir.taints.eviction), the deletion itself (weir.controllers.runtime.runner).
+Not here: how long a pod may stay (weir.taints.eviction), the deletion itself (weir.controllers.runtime.action_runner).
 """
 
 from __future__ import annotations

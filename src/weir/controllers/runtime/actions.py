@@ -1,4 +1,4 @@
-"""What can a controller want? Its decisions as values, carried out by weir.controllers.runtime.runner.
+"""What can a controller want? Its decisions as values, carried out by weir.controllers.runtime.action_runner.
 
 Every action is safe to repeat: a deletion of what is gone, a patch that says what is so already, an event recorded
 twice (it counts) do no harm. Tests read decisions from these values without a server.

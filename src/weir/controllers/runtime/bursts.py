@@ -4,7 +4,7 @@ Creations start slowly: one, then two, four, eight …, so that a template the s
 five hundred; deletions go all together. Everything else goes one after another, in the order the controller gave: a
 status is written after the pods it counts, a pod of a StatefulSet is created after its claims.
 Whether a pod was created alone or in a burst, the same is recorded, counted and waited for.
-Not here: what an action does and what follows from its failure (weir.controllers.runtime.runner).
+Not here: what an action does and what follows from its failure (weir.controllers.runtime.worker).
 """
 
 from __future__ import annotations

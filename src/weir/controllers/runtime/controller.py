@@ -1,7 +1,7 @@
 """What is a controller? Every member that the runner reads or calls, those a controller may leave out with defaults.
 
 A controller holds no client and never waits: changes go in, keys come out; a key goes in, actions come out.
-Not here: who calls these (weir.controllers.runtime.runner), which controllers there are (weir.controllers.catalog).
+Not here: who calls these (weir.controllers.runtime.worker), which controllers there are (weir.controllers.catalog).
 """
 
 from __future__ import annotations

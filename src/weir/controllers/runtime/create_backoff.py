@@ -4,7 +4,7 @@ A template the server refuses is refused however often it is sent: without a pau
 own status among them) would be another try. A new generation of the owner is tried at once, since it may be the
 repair.
 Spec: KEP-5471 and KEP-5500 "Risks and Mitigations" (controllers hot-looping on templates that are refused).
-Not here: telling people (weir.controllers.runtime.runner records one event and counts), pauses after other failures
+Not here: telling people (weir.controllers.runtime.worker records one event and counts), pauses after other failures
 (weir.client.queue).
 """
 

@@ -2,7 +2,7 @@
 
 A controller that looked sooner would see the world without its own change, and make it twice. Waiting has a limit: a
 change may be undone, or a watch may be late.
-Not here: what is done (weir.controllers.runtime.runner), the copy (weir.controllers.runtime.listers).
+Not here: what is done (weir.controllers.runtime.action_runner), the copy (weir.controllers.runtime.listers).
 """
 
 from __future__ import annotations

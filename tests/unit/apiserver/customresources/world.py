@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.build import build
+from weir.apiserver.options import Options, open_store
+from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request, Response
 from weir.clock import RealClock
 

@@ -1,0 +1,186 @@
+"""How does one controller work? Changes make keys, keys are reconciled one by one, and what fails comes again.
+
+A key that fails comes again after a pause that doubles; a created or deleted object holds its key back until the copy
+shows it, so that no decision builds on what is no longer so. What the server refuses to create is noted where the
+workload's owner looks, and not asked for again at once.
+Not here: all controllers of a process (weir.controllers.runtime.runner), how an action is carried out
+(weir.controllers.runtime.action_runner), when the copy shows what was done (weir.controllers.runtime.expectations).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from weir import errors
+from weir.client.api import Unreachable
+from weir.client.queue import WorkQueue, work
+from weir.controllers.runtime.action_runner import ActionRunner, ComesAgain, ControllerContext
+from weir.controllers.runtime.actions import (
+    Action,
+    Count,
+    Create,
+    Observe,
+    Patch,
+    Record,
+    Steps,
+)
+from weir.controllers.runtime.bursts import REQUESTS_AT_ONCE, at_once, bursts
+from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.create_backoff import CreateBackoff
+from weir.objects.kind import Kind
+from weir.observe.logs import ObjectRef
+
+
+class Worker:
+    """One controller with its queue."""
+
+    def __init__(self, context: ControllerContext, controller: Controller) -> None:
+        self._context, self.controller, self._clock = context, controller, context.clock
+        name, metrics = controller.name, context.metrics
+        self.queue: WorkQueue[Hashable] = WorkQueue(context.clock, meter=metrics.queue(name))
+        metrics.queue_depth.child(name).look = lambda: len(self.queue)
+        metrics.queue_unfinished.child(name).look = lambda: sum(self.queue.working_seconds())
+        metrics.queue_longest.child(name).look = lambda: max(self.queue.working_seconds(), default=0.0)
+        self.tasks: list[asyncio.Task[None]] = []
+        self._actions = ActionRunner(context, controller, self.queue)
+        self._expectations = self._actions.expectations
+        self._under_way = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        self._create_backoff = CreateBackoff()
+        metrics.refused_workloads.child(name).look = lambda: len(self._create_backoff)
+
+    def start(self) -> None:
+        self.controller.register_metrics(self._context.metrics)
+        for kind in self.controller.kinds:
+            if kind in self._context.informers:
+                self.follow(kind)
+        for key in self.controller.first_keys:
+            self.queue.add(key)
+        self.tasks.append(asyncio.ensure_future(self._actions.recorder.run()))
+        for _ in range(self.controller.workers):
+            self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
+
+    def follow(self, kind: Kind) -> None:
+        """Be told of changes of *kind*."""
+        self._context.informers[kind].cache.listen(self._listener(kind))
+
+    def stop(self) -> None:
+        self.queue.close()
+        self._actions.stop()
+
+    def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
+        def changed(old: Any, new: Any) -> None:
+            if self._expectations:
+                self._expectations.saw(kind, old if new is None else new, gone=new is None)
+            for key in self.controller.changed(kind, old, new):
+                self.queue.add(key)
+
+        return changed
+
+    async def _reconcile(self, key: Hashable) -> None:
+        started = self._clock.monotonic()
+        name = self.controller.name
+        self._context.log.v(5, "Reconciling", controller=name, key=str(key))
+        seen: list[asyncio.Future[None]] = []
+        refused = False
+        stopped: Exception | None = None
+        for burst in bursts(list(self.controller.reconcile(key, self._context.listers, self._clock.now()))):
+            action = burst[0]
+            if isinstance(action, Steps):
+                stopped = await self._actions.take_steps(action, seen)
+            elif isinstance(action, Create):
+                # What was refused will be refused again: one answer is enough for this round, and for a while.
+                wait = self._create_backoff.wait(key, action, self._clock.monotonic())
+                if wait > 0:
+                    self.queue.add_after(key, wait)
+                refused = refused or wait > 0
+                if not refused:
+                    refused, stopped = await self._create_several(key, burst, seen)
+            elif not (refused and _only_after_success(action)):
+                stopped = await self._take(burst, seen)
+            if stopped is not None:
+                break  # what follows builds on it
+        if not refused and stopped is None:
+            self._create_backoff.forget(key)
+        if seen:
+            await self._expectations.wait(seen)
+        if stopped is not None:
+            raise stopped
+        self._context.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
+        self._context.metrics.reconciles.child(name, "refused" if refused else "done").inc()
+
+    async def _take(self, burst: Sequence[Action], seen: list[asyncio.Future[None]]) -> Exception | None:
+        """Carry out what may be under way at once; return what stopped one of them, if something did."""
+        stopped: Exception | None = None
+        for _, outcome in await at_once(burst, self._actions.carry_out, self._under_way):
+            if isinstance(outcome, Exception):
+                stopped = stopped or outcome
+            else:
+                seen += outcome
+        return stopped
+
+    async def _create_several(
+        self, key: Hashable, burst: Sequence[Action], seen: list[asyncio.Future[None]]
+    ) -> tuple[bool, Exception | None]:
+        """Create several; return whether the server refused one, and what else went wrong."""
+        refused, stopped = False, None
+        for action, outcome in await at_once(burst, self._actions.carry_out, self._under_way):
+            assert isinstance(action, Create)
+            if isinstance(outcome, errors.ApiError):
+                self._report_refusal(action, outcome)
+                if not refused:  # the others may have gone well; the key comes again
+                    await self._refused(key, action, outcome)
+                refused = True
+            elif isinstance(outcome, Exception):
+                stopped = stopped or outcome
+            else:
+                seen += outcome
+        return refused, stopped
+
+    async def _refused(self, key: Hashable, action: Create, error: errors.ApiError) -> None:
+        """Note a refusal where the workload's owner looks, and come again after a pause."""
+        pause = self._create_backoff.note(key, action, self._clock.monotonic())
+        self.queue.add_after(key, pause)
+        for each in self.controller.create_refused(key, str(error), self._context.listers, self._clock.now()):
+            await self._actions.carry_out(each)
+
+    def _failed(self, key: Hashable, error: Exception) -> None:
+        name = self.controller.name
+        self._context.metrics.reconciles.child(name, "failed").inc()
+        if isinstance(error, errors.Conflict | Unreachable | ComesAgain):
+            return  # another client was faster, the server is away, or it is too early: the next try sees
+        if isinstance(error, errors.WeirError):
+            self._context.log.v(4, "will be tried again", controller=name, key=str(key), err=str(error))
+            return
+        try:
+            raise error
+        except Exception:
+            self._context.log.exception("a controller failed", controller=name, key=str(key))
+
+    def _report_refusal(self, action: Create, error: errors.ApiError) -> None:
+        reason = error.reason or "Unknown"
+        self._context.metrics.refusals.child(self.controller.name, reason).inc()
+        self._context.log.v(
+            2,
+            "API server refused to create object",
+            controller=self.controller.name,
+            kind=action.kind.kind,
+            owner=ObjectRef(action.about.namespace, action.about.name) if action.about else None,
+            err=str(error),
+        )
+        if action.about is not None:
+            text = str(error)
+            metadata = action.document.get("metadata", {})
+            if (prefix := metadata.get("generateName")) and not metadata.get("name"):
+                # The name the server made up is another one each time; one event with a count says as much.
+                text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
+            self._actions.recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
+
+
+def _only_after_success(action: Action) -> bool:
+    """Return whether an action is only right when everything before it in the round went well."""
+    if isinstance(action, Patch):
+        return action.unless_refused
+    return isinstance(action, Count | Observe) or (isinstance(action, Record) and action.type != "Warning")
