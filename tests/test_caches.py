@@ -75,7 +75,7 @@ GROWING = {
     "scheduler/plugins/inter_pod_affinity.py:BoundInterPodAffinity._held": "terms of one class of pods",
     "scheduler/plugins/taint_toleration.py:_Lists.owners": "made again when taint lists are forgotten",
     "scheduler/plugins/taint_toleration.py:_Lists.starts": "made again when taint lists are forgotten",
-    "scheduler/plugins/volume_binding.py:_Matcher._known": "made again when nodes or volumes change",
+    "scheduler/plugins/volume_matcher.py:VolumeMatcher._known": "made again when nodes or volumes change",
     "scheduler/plugins/volume_reservation.py:VolumeReservation._written": "volumes of one pod",
     "simulation/drivers/run.py:Drivers._classes": "drivers of node classes",
     "simulation/kubelet/pod_worker.py:PodWorker._addresses": OWNER,

@@ -1,7 +1,7 @@
 """One container of a pod on its node: what it is for, how it stands, and how it ended.
 
 Spec: core/v1 Container; KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules).
-Not here: what happens to the containers of a pod, and when (.pod_lifecycle).
+Not here: what happens to it, and when (.container_lifecycle, .pod_lifecycle).
 """
 
 from __future__ import annotations

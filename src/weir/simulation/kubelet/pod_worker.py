@@ -32,8 +32,9 @@ from weir.observe.unreadable import UnreadableValues
 from weir.simulation.kubelet import claim_preparation, volume_mounts
 from weir.simulation.kubelet.admit import Admission, admit, admit_system, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life
+from weir.simulation.kubelet.container_lifecycle import Ending, Printing
 from weir.simulation.kubelet.metrics import KubeletMetrics
-from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife, Printing
+from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import status_of
 from weir.simulation.kubelet.programs.environment import Objects, reads_services, references
 from weir.simulation.kubelet.programs.files import Files

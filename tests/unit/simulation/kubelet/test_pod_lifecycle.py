@@ -10,7 +10,8 @@ import pytest
 
 from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.container import State
-from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
+from weir.simulation.kubelet.container_lifecycle import Ending
+from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import phase_of, status_of
 from weir.simulation.kubelet.programs.files import Files
 from weir.simulation.kubelet.programs.play import Stage

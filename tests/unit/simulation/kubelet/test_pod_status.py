@@ -7,7 +7,8 @@ import random
 import pytest
 
 from weir.simulation.kubelet.behaviour import Behaviour, Life
-from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
+from weir.simulation.kubelet.container_lifecycle import Ending
+from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import status_of
 
 NOW = "1970-01-01T00:01:00Z"
