@@ -8,12 +8,12 @@ Not here: whose fields they are (weir.apiserver.patches.managedfields).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from weir.apiserver.patches.fieldset import FieldSet, union
 from weir.apiserver.patches.structure import DEDUCED, LEAF, Node, Relation, item_key, value_key
 
-__all__ = ["Comparison", "compare", "created", "field_set", "index_items", "present"]
+__all__ = ["Comparison", "compare", "created", "field_set", "index_items", "present", "written_and_removed"]
 
 
 #: Bound once: looking a member up in an enum is slow where every field of every write passes.
@@ -99,72 +99,116 @@ def created(new: dict[str, Any], zero: dict[str, Any], node: Node, skip: FieldSe
 
 def compare(old: Any, new: Any, node: Node) -> Comparison:
     """Return what changed between two values that are both there."""
-    return Comparison({}, {}, {}) if old == new else _compare_different(old, new, node)
+    found = Comparison({}, {}, {})
+    if old != new:
+        _compare_different(old, new, node, *found)
+    return found
 
 
-def _compare_different(old: Any, new: Any, node: Node) -> Comparison:
-    added: FieldSet = {}
-    modified: FieldSet = {}
+def written_and_removed(old: dict[str, Any], new: dict[str, Any], node: Node) -> tuple[FieldSet, FieldSet]:
+    """Return what the change from one document to another added or modified, and what it removed.
+
+    The same as compare() for whoever does not ask which of both: one set is made instead of two that are then joined.
+    """
+    written: FieldSet = {}
     removed: FieldSet = {}
-    found = Comparison(added, modified, removed)
+    _compare_different(old, new, node, written, written, removed)
+    return written, removed
+
+
+_NOTHING: Final = object()
+_ITSELF: Final[FieldSet] = {".": {}}
+
+
+def _compare_different(
+    old: Any, new: Any, node: Node, added: FieldSet, modified: FieldSet, removed: FieldSet
+) -> None:
+    """Put into the sets what changed between two values; *added* and *modified* may be the same set."""
     relation = node.relation
     if relation is _LEAF or (not old and not new) or (relation is _MAP and not _are_objects(old, new)):
         modified["."] = {}
-        return found
-    if relation in (_KEYED, _SET):
-        left, right = index_items(old or (), node), index_items(new or (), node)
-        pairs = _item_pairs(left, right, node)
-        if len(left) < len(old or ()) or len(right) < len(new or ()):
-            _compare_doubled(left, right, node, found)
+    elif relation is _KEYED or relation is _SET:
+        _compare_items(old or (), new or (), node, Comparison(added, modified, removed))
     else:
-        pairs = _field_pairs(old or {}, new or {}, node)
-    for key, before, after, child in pairs:
-        if before is _NOTHING:
-            added[key] = present(after, child)
-        elif after is _NOTHING:
-            removed[key] = present(before, child)
+        _compare_fields(old or {}, new or {}, node, added, modified, removed)
+
+
+def _compare_fields(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    node: Node,
+    added: FieldSet,
+    modified: FieldSet,
+    removed: FieldSet,
+) -> None:
+    table, other = (node.table, node.other) if node.relation is _STRUCT else (_NO_TABLE, node.item)
+    for key, before in old.items():
+        after = new.get(key, _NOTHING)
+        if before is after or before == after:
+            continue
+        path, child = table.get(key) or ("f:" + key, other)
+        if after is _NOTHING:
+            removed[path] = {} if child is None else present(before, child)
+        elif child is None:
+            modified[path] = {}
         else:
-            below = _compare_different(before, after, child)
-            for part, into in zip(below, (added, modified, removed), strict=True):
-                if part:
-                    into[key] = {} if part == {".": {}} else part
-    return found
+            _compare_below(before, after, child, path, added, modified, removed)
+    for key, after in new.items():
+        if key not in old:
+            path, child = table.get(key) or ("f:" + key, other)
+            added[path] = {} if child is None else present(after, child)
+
+
+_NO_TABLE: Final[dict[str, tuple[str, Node | None]]] = {}
+
+
+def _compare_below(
+    before: Any, after: Any, node: Node, path: str, added: FieldSet, modified: FieldSet, removed: FieldSet
+) -> None:
+    one: FieldSet = {}
+    two: FieldSet = one if added is modified else {}
+    three: FieldSet = {}
+    _compare_different(before, after, node, one, two, three)
+    if one:
+        added[path] = {} if one == _ITSELF else one
+    if two and two is not one:
+        modified[path] = {} if two == _ITSELF else two
+    if three:
+        removed[path] = {} if three == _ITSELF else three
 
 
 def _are_objects(old: Any, new: Any) -> bool:
     return isinstance(old or {}, dict) and isinstance(new or {}, dict)
 
 
-class _Mark:
-    """A value that is no value."""
+def _compare_items(old: Any, new: Any, node: Node, into: Comparison) -> None:
+    left, right = _by_key(old, node), _by_key(new, node)
+    if len(left) < len(old) or len(right) < len(new):
+        doubled_left, doubled_right = index_items(old, node), index_items(new, node)
+        _compare_doubled(doubled_left, doubled_right, node, into)
+        several = {
+            key for items in (doubled_left, doubled_right) for key, found in items.items() if len(found) > 1
+        }
+        left = {key: item for key, item in left.items() if key not in several}
+        right = {key: item for key, item in right.items() if key not in several}
+    child = node.item or LEAF
+    for key, before in left.items():
+        after = right.get(key, _NOTHING)
+        if after is _NOTHING:
+            into.removed[key] = present(before, child)
+        elif before != after:
+            _compare_below(before, after, child, key, *into)
+    for key, after in right.items():
+        if key not in left:
+            into.added[key] = present(after, child)
 
 
-_NOTHING = _Mark()
-
-
-def _field_pairs(old: dict[str, Any], new: dict[str, Any], node: Node) -> list[tuple[str, Any, Any, Node]]:
-    out = []
-    for key, before in old.items():
-        after = new.get(key, _NOTHING)
-        if before is not after and (after is _NOTHING or before != after):
-            out.append(("f:" + key, before, after, node.child(key) or LEAF))
-    for key, after in new.items():
-        if key not in old:
-            out.append(("f:" + key, _NOTHING, after, node.child(key) or LEAF))
-    return out
-
-
-def _item_pairs(
-    old: dict[str, list[Any]], new: dict[str, list[Any]], node: Node
-) -> list[tuple[str, Any, Any, Node]]:
-    item = node.item or LEAF
-    out = []
-    for key in {**old, **new}:
-        left, right = old.get(key, ()), new.get(key, ())
-        if len(left) > 1 or len(right) > 1 or left == right:
-            continue
-        out.append((key, left[0] if left else _NOTHING, right[0] if right else _NOTHING, item))
-    return out
+def _by_key(items: Any, node: Node) -> dict[str, Any]:
+    """Return the items by their path elements; of some with the same the last."""
+    if node.relation is _SET:
+        return {value_key(item): item for item in items}
+    keys = node.keys
+    return {item_key(item, keys): item for item in items}
 
 
 def _compare_doubled(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from weir.apiserver.patches import fieldset
-from weir.apiserver.patches.compare import Comparison, compare, created
+from weir.apiserver.patches.compare import created, written_and_removed
 from weir.apiserver.patches.fieldset import FieldSet
 from weir.apiserver.patches.kind_form import node_of, zero_of
 from weir.apiserver.patches.structure import Unkeyed
@@ -200,9 +200,9 @@ def _written(owner: Owner, entry: Entry) -> dict[str, Any]:
 # ── updates ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def change(old: dict[str, Any] | None, new: dict[str, Any], kind: KindRow) -> Comparison:
-    """Return what turned *old* (None: nothing) into *new*, leaving managedFields aside."""
-    return compare(_bare(zero_of(kind) if old is None else old), _bare(new), node_of(kind))
+def change(old: dict[str, Any] | None, new: dict[str, Any], kind: KindRow) -> tuple[FieldSet, FieldSet]:
+    """Return what was written and removed when *old* (None: nothing) became *new*, leaving managedFields aside."""
+    return written_and_removed(_bare(zero_of(kind) if old is None else old), _bare(new), node_of(kind))
 
 
 def _bare(document: dict[str, Any]) -> dict[str, Any]:
@@ -292,11 +292,15 @@ def means_the_same(api_version: str, other: str) -> bool:
 
 
 def take_over(
-    managed: Managed, comparison: Comparison, kind: KindRow, manager: str, subresource: str, now: str
+    managed: Managed,
+    changed: tuple[FieldSet, FieldSet],
+    kind: KindRow,
+    manager: str,
+    subresource: str,
+    now: str,
 ) -> Managed:
-    """Return *managed* after *manager* made the change *comparison* by Update."""
-    added, modified, removed = (owned_by_write(part, kind, subresource) for part in comparison)
-    taken = fieldset.union(added, modified)
+    """Return *managed* after *manager* made a change by Update that wrote and removed these fields."""
+    taken, removed = (owned_by_write(part, kind, subresource) for part in changed)
     owner = Owner(manager or "unknown", "Update", kind.api_version, subresource)
     result: Managed = {}
     for known, entry in managed.items():

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -293,11 +292,9 @@ def _directed_items(original: list[Any], changes: list[Any], key: str) -> tuple[
 
 def _hashable(value: Any) -> Any:
     """Return what stands for *value* in a set: equal ones for equal values."""
-    return (
-        value
-        if isinstance(value, str | int | float | None)
-        else ("", msgspec.json.encode(value, order="sorted"))
-    )
+    if type(value) is str or isinstance(value, int | float | None):
+        return value
+    return "", msgspec.json.encode(value, order="sorted")
 
 
 def _merge_items(original: list[Any], changes: list[Any], node: SchemaNode) -> list[Any]:
@@ -318,50 +315,53 @@ def _merge_items(original: list[Any], changes: list[Any], node: SchemaNode) -> l
 def _ordered(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """Return *merged* with the items named in *order* in that order, the others where the old list had them."""
 
-    def name_of(item: Any) -> Any:
-        return _hashable(_key_of(item, key) if key else item)
+    def names_of(items: list[Any]) -> list[Any]:
+        return [_hashable(_key_of(item, key) if key else item) for item in items]
 
-    def place_in(items: list[Any]) -> Callable[[Any], int]:
-        places: dict[Any, int] = {}
-        for index, item in enumerate(items):
-            places.setdefault(name_of(item), index)
-        return lambda item: places.get(name_of(item), -1)
-
-    in_order, in_before = place_in(order), place_in(before)
-    named = deque(_sorted([item for item in merged if in_order(item) >= 0], in_order))
-    others = deque(_sorted([item for item in merged if in_order(item) < 0], in_before))
-    out: list[Any] = []
+    in_order, in_before = _places(names_of(order)), _places(names_of(before))
+    names = names_of(merged)
+    places = [in_order.get(name, -1) for name in names]
+    places_before = [in_before.get(name, -1) for name in names]
+    named = deque(_sorted([place for place, at in enumerate(places) if at >= 0], places))
+    others = deque(_sorted([place for place, at in enumerate(places) if at < 0], places_before))
+    out: list[int] = []
     while named and others:
-        mine, theirs = in_before(others[0]), in_before(named[0])
-        first_other = 0 <= mine < theirs
+        first_other = 0 <= places_before[others[0]] < places_before[named[0]]
         out.append(others.popleft() if first_other else named.popleft())
-    return [*out, *named, *others]
+    return [merged[place] for place in (*out, *named, *others)]
 
 
-def _sorted(items: list[Any], rank: Callable[[Any], int]) -> list[Any]:
-    """Return the items as upstream's insertion sort by *rank* leaves them, without its many steps.
+def _places(names: list[Any]) -> dict[Any, int]:
+    """Return where each name comes first."""
+    places: dict[Any, int] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, index)
+    return places
+
+
+def _sorted(items: list[int], ranks: list[int]) -> list[int]:
+    """Return the items as upstream's insertion sort by their ranks leaves them, without its many steps.
 
     There an item without a rank goes before all that precede it, and one with a rank behind the last that is not above
     it. So those with a rank are in order, and each of the others stays right before what was first when it came.
     The plain definition: tests/unit/apiserver/patches/test_hostile.py.
     """
-    ranks = [rank(item) for item in items]
-    if min(ranks, default=0) >= 0:
-        return [items[place] for place in sorted(range(len(items)), key=ranks.__getitem__)]
-    ordered: list[tuple[int, int]] = []  # rank and place of those that have one
-    before: dict[int, list[Any]] = {}  # by place: who stands right before it, the nearest first
-    last: list[Any] = []  # who came before anybody had a rank, the last one first
-    for place, item in enumerate(items):
-        if ranks[place] >= 0:
-            insort(ordered, (ranks[place], place))
+    if min([ranks[item] for item in items], default=0) >= 0:
+        return sorted(items, key=ranks.__getitem__)
+    ordered: list[tuple[int, int]] = []  # rank and item of those that have one
+    before: dict[int, list[int]] = {}  # by item: who stands right before it, the nearest first
+    last: list[int] = []  # who came before anybody had a rank, the last one first
+    for item in items:
+        if ranks[item] >= 0:
+            insort(ordered, (ranks[item], item))
         elif ordered:
             before.setdefault(ordered[0][1], []).append(item)
         else:
             last.append(item)
-    out: list[Any] = []
-    for _, place in ordered:
-        out += reversed(before.get(place, ()))
-        out.append(items[place])
+    out: list[int] = []
+    for _, item in ordered:
+        out += reversed(before.get(item, ()))
+        out.append(item)
     return [*out, *reversed(last)]
 
 

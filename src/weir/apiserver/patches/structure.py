@@ -154,6 +154,11 @@ def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise Unkeyed(f"associative list with keys may not have {what}")
+    if len(keys) == 1:  # conditions, containers, addresses: most lists there are
+        name, absent = keys[0]
+        value = item.get(name, absent)
+        if type(value) is str and _is_plain(value):
+            return f'k:{{"{name}":"{value}"}}'
     parts = []
     for name, absent in keys:
         value = item.get(name, absent)
