@@ -253,12 +253,14 @@ def _alive(
     touched = scope.nodes | {name for name, node in nodes.items() if _is_unwell(node)}
     uids = {each["metadata"].get("uid", "") for each in documents if _identity(each) in scope.workloads}
     found = _Alive({above.get(uid, uid) for uid in uids} | _under_way(people, documents, above))
+    written = {f"{namespace}/{name}" for kind, namespace, name in scope.workloads if kind == "Pod"}
     for one in people:
-        if one.steadfast and not scope.moves_daemons and not one.stirs:
+        stirs = one.stirs or one.key in written
+        if one.steadfast and not scope.moves_daemons and not stirs:
             continue
         lost = one.node in touched or bool(one.node and one.node not in nodes)
         weak = below is not None and one.priority < below and not one.ended
-        if one.stirs or lost or weak or one.steadfast:
+        if stirs or lost or weak or one.steadfast:
             if one.replicated and not one.ended:
                 found.pods.add(one.key)
             else:
@@ -335,7 +337,7 @@ def _divided(
         if alive.has(one):
             living |= {one.group, one.owner}
             found.documents.append(whole(one.source))
-        elif one.node and not one.ended:
+        elif not one.ended:  # it has a node: one that waits is alive
             found.seats.setdefault(one.node, []).append((one.key, one.pod_class))
             found.seated[one.owner] += 1
             found.lowest = one.priority if found.lowest is None else min(found.lowest, one.priority)
@@ -347,7 +349,7 @@ def _divided(
         for document, circle in _counted_together(people, documents)
         if circle and not any(alive.has(one) for one in circle)
     }
-    shrunk = found.seated + Counter()
+    shrunk = Counter(found.seated)
     for uid, number in list(found.seated.items()):
         if uid in above:
             shrunk[above[uid]] += number

@@ -36,7 +36,7 @@ class Circle:
     pods: int  #: how many of them at a time
     rounds: int
     cause: Cause
-    slower: bool = False  #: whether each round takes longer than the one before
+    slower: bool  #: whether each round takes longer than the one before
 
 
 def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
@@ -56,7 +56,7 @@ def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
                 and each.cause.why in _TURNING
             ):
                 driven.append(each)
-            elif each.left is not None and each.left >= 0:
+            elif each.left is not None:
                 driven = []
             each = each.instead
         if len(driven) < ROUNDS:
@@ -88,7 +88,7 @@ def _together(circles: list[Circle]) -> Circle:
         first.workload,
         tuple(sorted(nodes)),
         first.every,
-        len(circles),
+        sum(each.pods for each in circles),
         sum(c.rounds for c in circles),
         first.cause,
         first.slower,

@@ -67,12 +67,12 @@ def _devices(snapshot: Snapshot) -> None:
     """Where nothing about devices was collected, pods are taken to ask for none."""
     if any(snapshot.held.get(kind) for kind in _DEVICES):
         return
-    asked = 0
+    asked = False
     for held in snapshot.held.values():
         for document in held.values():
             template = document if document["kind"] == "Pod" else (document.get("spec") or {}).get("template")
             if isinstance(template, dict) and (template.get("spec") or {}).pop("resourceClaims", None):
-                asked += 1
+                asked = True
     if asked:
         snapshot.notes.append("devices: none were collected")
 

@@ -140,7 +140,8 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
     circling = {each.workload for each in circles}
     there = [life for life in history.there_at_the_change() if life.left is not None]
     for life in sorted(there, key=lambda each: (each.left or 0.0, each.key)):
-        assert life.left is not None and life.cause is not None
+        assert life.left is not None
+        assert life.cause is not None
         if life.cause.why is Why.ENDED:
             continue
         instead, last = life.instead, life.last
@@ -208,7 +209,7 @@ def workloads(
         if not gone and not fresh:
             continue
         others = sum(seated.get(uid, 0) for uid in {life.owner_uid for life in lives})
-        before = others + sum(life.made < 0.0 and _ran_at(life, 0.0) for life in lives)
+        before = others + sum(_ran_at(life, 0.0) for life in lives)
         at_end = others + sum(life.runs for life in lives)
         waiting = [life for life in lives if life.left is None and life.running is None]
         new_waiting = [life for life in waiting if life.made >= 0.0]
@@ -266,11 +267,11 @@ def _lowest(lives: list[PodLife], before: int) -> int:
     steps = []
     for life in lives:
         if life.left is not None and life.left >= 0.0 and life.running is not None:
-            steps.append((life.left, 0, -1))
+            steps.append((life.left, -1))
         if life.running is not None and life.running >= 0.0:
-            steps.append((life.running, 1, 1))
+            steps.append((life.running, 1))
     running = lowest = before
-    for _, _, step in sorted(steps):
+    for _, step in sorted(steps):  # of one moment those that go come first
         running += step
         lowest = min(lowest, running)
     return lowest

@@ -88,6 +88,7 @@ class PodLife:
     owner: str  #: `ReplicaSet/web-5d4`, "" for a pod nobody controls
     owner_uid: str
     made: float
+    came: int  #: which of all writes to pods made it
     node: str = ""
     bound: float | None = None
     running: float | None = None
@@ -95,8 +96,7 @@ class PodLife:
     gone: float | None = None
     cause: Cause | None = None
     waits: str = ""  #: what the scheduler said last of a pod without a node
-    came: int = 0  #: which of all writes to pods made it, and which showed first that it goes
-    went: int = 0
+    went: int = 0  #: which of all writes to pods showed first that it goes
     target: str = ""  #: the one node that a DaemonSet made it for
     document: Document = field(default_factory=dict, repr=False)
     instead: PodLife | None = field(default=None, repr=False)  #: what was made in its place
@@ -215,14 +215,15 @@ class History:
 
     def _cause(self, document: Document, life: PodLife) -> Cause:
         status = document.get("status") or {}
-        picked = [c for c in status.get("conditions") or () if c.get("type") == "DisruptionTarget"]
-        why = next((w for c in picked if (w := _BY_REASON.get(c.get("reason", ""))) is not None), None)
+        targeted = (c for c in status.get("conditions") or () if c.get("type") == "DisruptionTarget")
+        picked = next((c for c in targeted if c.get("reason") in _BY_REASON), None)
+        why = _BY_REASON[picked["reason"]] if picked is not None else None
         if why is Why.TAINT:
             return self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
         if why is Why.DEVICE_TAINT:
             return self.device_causes.get(life.key, Cause(why))
-        if why is not None:
-            return Cause(why, message=picked[0].get("message", ""))
+        if picked is not None and why is not None:
+            return Cause(why, message=picked.get("message", ""))
         if status.get("phase") == "Failed" and status.get("reason"):
             if status["reason"] == TAINT_TOLERATION:
                 found = self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
@@ -286,7 +287,7 @@ def _born(document: Document, at: float, came: int) -> PodLife:
         f"{owner['kind']}/{owner['name']}" if owner else "",
         owner["uid"] if owner else "",
         at,
-        came=came,
+        came,
         target=_target(document),
         document=document,
     )

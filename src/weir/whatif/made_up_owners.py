@@ -68,7 +68,7 @@ def stateful(pods: list[Document]) -> Document:
     ]
     first = min(numbers, default=0)
     spec: Document = {
-        "replicas": max(numbers, default=0) - first + 1 if numbers else 0,
+        "replicas": max(numbers) - first + 1 if numbers else 0,
         "serviceName": pods[0]["spec"].get("subdomain") or "none",
         "template": _template(pods[0], restartPolicy="Always"),
         "updateStrategy": {"type": "OnDelete"},

@@ -7,7 +7,7 @@ Not here: what a made-up owner says (weir.whatif.made_up_owners).
 
 from __future__ import annotations
 
-from collections import Counter
+from statistics import mode
 from typing import Any, Final
 
 from weir.controllers.workloads.controller_revisions import restoring
@@ -135,12 +135,12 @@ def add_revisions(snapshot: Snapshot) -> None:
         for each in snapshot.of("ControllerRevision").values()
         if (owner := owner_of(each)) is not None
     }
-    hashes: dict[str, Counter[str]] = {}
+    hashes: dict[str, list[str]] = {}
     for pod in snapshot.of("Pod").values():
         owner = owner_of(pod)
         code = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
         if owner is not None and code:
-            hashes.setdefault(owner["uid"], Counter())[code] += 1
+            hashes.setdefault(owner["uid"], []).append(code)
     for kind in ("DaemonSet", "StatefulSet"):
         for (namespace, name), each in list(snapshot.of(kind).items()):
             uid = each["metadata"]["uid"]
@@ -149,7 +149,7 @@ def add_revisions(snapshot: Snapshot) -> None:
             if uid not in hashes:  # nothing says of which revision the pods are: none is replaced for it
                 each["spec"]["updateStrategy"] = {"type": "OnDelete"}
                 continue
-            code = hashes[uid].most_common(1)[0][0]
+            code = mode(hashes[uid])
             label = "controller-revision-hash" if kind == "DaemonSet" else "controller.kubernetes.io/hash"
             template = each["spec"]["template"]
             snapshot.put(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.unit.whatif.lives import by_owner, chain, history, life
 from tests.unit.whatif.test_run import Forecast, made, node, pod, taint, tolerant
 from weir.cli.what_if import text
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 from weir.whatif import run
 from weir.whatif.changes import Apply
+from weir.whatif.circles import Circle, find_circles
+from weir.whatif.history import Cause, PodLife, Why
 from weir.whatif.words import circle as said
 
 HOT = taint("ra", "hot:NoExecute")
@@ -189,3 +193,87 @@ def test_work_without_end_is_not_waited_for(monkeypatch):
     assert (
         found.notes[0].startswith("More goes on than was waited for (") and "writes to pods" in found.notes[0]
     )
+
+
+# ── of lives written by hand ──
+
+WEB = "default/ReplicaSet/web"
+
+
+def driven(*times: float, names: str = "p", nodes: str = "a", **more: Any) -> list[PodLife]:
+    """Return pods that had to go at these times, each made in the place of the one before; a last one stays."""
+    went = [
+        life(
+            f"{names}{number}",
+            made=at - 1,
+            node=nodes[number % len(nodes)],
+            left=at,
+            cause=Cause(Why.EVICTED, message=f"{number}"),
+            **more,
+        )
+        for number, at in enumerate(times)
+    ]
+    return chain(*went, life(f"{names}-last", made=times[-1], **more))
+
+
+def turning(lives: list[PodLife], seen: float) -> list[Circle]:
+    return find_circles(history(lives, seen=seen), by_owner)
+
+
+def test_a_chain_is_one_circle_with_all_its_rounds_and_its_latest_cause():
+    (only,) = turning(driven(0, 10, 20, 30, 40, nodes="ab"), 41)
+    assert (only.workload, only.pods, only.rounds) == (WEB, 1, 5)
+    assert (only.nodes, only.every, only.cause.message) == (("a", "b"), timedelta(seconds=10), "4")
+    assert not only.slower
+
+
+@pytest.mark.parametrize("times, found", [((0, 10, 20, 30), 1), ((10, 20, 30), 0), ((-0.5, 10, 20, 30), 0)])
+def test_four_in_a_row_since_the_change_are_a_circle(times, found):
+    assert len(turning(driven(*times), 31)) == found
+
+
+@pytest.mark.parametrize("first", [0.0, 0.5])
+def test_the_first_round_may_be_at_the_moment_of_the_change(first):
+    assert len(turning(driven(first, 10, 20, 30), 31)) == 1
+
+
+def test_a_departure_of_another_kind_begins_the_count_again():
+    lives = driven(0, 10, 20, 30, 40, 50)
+    lives[2].cause = Cause(Why.NODE_GONE)
+    assert turning(lives, 51) == []
+
+
+def test_a_departure_without_a_known_cause_begins_the_count_again():
+    lives = driven(0, 10, 20, 30)
+    lives[2].cause = None
+    assert turning(lives, 31) == []
+
+
+@pytest.mark.parametrize("seen, found", [(35 + 60, 1), (35 + 60.5, 0), (35 + 50, 1)])
+def test_a_circle_that_was_quiet_for_three_rounds_has_come_to_an_end(seen, found):
+    assert len(turning(driven(0, 5, 15, 35), seen)) == found
+
+
+@pytest.mark.parametrize(
+    "times, slower", [((0, 2, 5.5, 11), True), ((0, 2, 5.5, 10.75), False), ((0, 2, 4, 9), False)]
+)
+def test_every_round_must_take_more_than_half_as_long_again_to_be_slower(times, slower):
+    (only,) = turning(driven(*times), times[-1])
+    assert only.slower is slower
+
+
+def test_the_pods_of_a_workload_are_one_circle_told_by_the_one_with_most_rounds():
+    few = driven(0, 10, 20, 30, names="few", nodes="b")
+    many = driven(0, 8, 16, 24, 32, names="many", nodes="a")
+    other = driven(0, 10, 20, 30, names="other", owner="Job/a")
+    first, only = turning([*few, *many, *other], 33)
+    assert (first.workload, only.workload) == ("default/Job/a", WEB)
+    assert (only.pods, only.rounds, only.nodes, only.every) == (2, 9, ("a", "b"), timedelta(seconds=8))
+    assert only.cause.message == "4"
+
+
+def test_pods_that_never_had_a_node_name_none():
+    lives = driven(0, 10, 20, 30)
+    lives[1].node = ""
+    (only,) = turning(lives, 31)
+    assert only.nodes == ("a",)
