@@ -1,30 +1,24 @@
 """What can a component ask of the API? The verbs, the same over every transport.
 
 Objects go in as documents (dict) or as bytes ready to send and come out decoded, as documents unless another
-type is asked for. A refusal is raised as the class of weir.errors that the server raised; a server that
-cannot be reached is `Unreachable`. Answers that say "later" (429 or 503 with Retry-After) are waited
-for and asked again, as Kubernetes' own clients do.
+type is asked for.
 
-Not here: what goes over the wire (weir.client.wire), how it travels (weir.client.http, weir.client.local), staying
-up to date (weir.client.watch).
+Not here: how one request is made (weir.client.rest), what goes over the wire (weir.client.wire), how it travels
+(weir.client.http, weir.client.local), staying up to date (weir.client.watch).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from time import perf_counter
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 from weir import errors
-from weir.client.rate_limiter import RateLimiter
+from weir.client.rest import RestClient
 from weir.client.wire import (
     Document,
-    IdentifiedTransport,
-    InProcessTransport,
     Listed,
     Reply,
     ResourceType,
@@ -36,11 +30,8 @@ from weir.client.wire import (
     quoted,
     read_event,
     read_list,
-    seconds_of,
     target_of,
 )
-from weir.clock import Clock, RealClock
-from weir.observe.logs import CONFIDENTIAL, Log
 
 __all__ = [
     "APPLY_PATCH",
@@ -64,122 +55,12 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-_MAX_TRIES = 10
-_log = Log("weir.client")
 _encode = msgspec.json.Encoder().encode
 _decode_document = msgspec.json.Decoder(Document).decode
 
 
-class Client:
+class Client(RestClient):
     """The verbs. Give it a transport; components get it ready made."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        clock: Clock | None = None,
-        user_agent: str = "weir",
-        event_reasons: frozenset[str] | None = None,
-    ) -> None:
-        """*event_reasons* are those that recorders write events of; all unless given."""
-        self._transport = transport
-        self.event_reasons = event_reasons
-        in_process = transport if isinstance(transport, InProcessTransport) else None
-        self.steady = in_process is not None and in_process.steady
-        self._events = in_process.events if in_process is not None else None
-        self._clock = clock or RealClock()
-        self._headers = {"user-agent": user_agent, "accept": "application/json"}
-        self._with_body: dict[str, dict[str, str]] = {}
-        self._limiter: RateLimiter | None = None
-
-    def limited(self, qps: float, burst: int) -> Client:
-        """Return a client over the same transport that writes *qps* times a second and *burst* times at once.
-
-        What only reads, watches included, is not counted; a *qps* of 0 is no limit.
-        """
-        other = copy.copy(self)
-        other._limiter = RateLimiter(qps, burst, self._clock) if qps > 0 else None
-        return other
-
-    def _headers_with(self, content_type: str) -> dict[str, str]:
-        """Return the headers of a request with a body; always the same object, so transports can keep its bytes."""
-        found = self._with_body.get(content_type)
-        if found is None:
-            found = self._with_body[content_type] = {**self._headers, "content-type": content_type}
-        return found
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self._transport.close()
-
-    # ---------------------------------------------------------------------------------------------- calling
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, object] | None = None,
-        body: Document | bytes | None = None,
-        content_type: str = "application/json",
-    ) -> bytes:
-        """Make any request and return the answer's body. Raises ApiError, Unreachable."""
-        reply = await self.exchange(method, path, query, body, content_type)
-        if reply.code == 401 and isinstance(self._transport, IdentifiedTransport):
-            raise errors.Unauthorized(f"{failure(reply)}: {self._transport.who}")
-        if reply.code >= 400:
-            raise failure(reply)
-        return reply.body
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, object] | None = None,
-        body: Document | bytes | None = None,
-        content_type: str = "application/json",
-    ) -> Reply:
-        """Make any request and return the answer, an error too; waits when asked to come back later."""
-        target = target_of(path, query)
-        data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
-        headers = self._headers if body is None else self._headers_with(content_type)
-        tries = 1
-        if self._limiter is not None and method != "GET":
-            await self._limiter.wait()
-        while True:
-            if not _log.shows(6):
-                reply = await self._transport.request(method, target, headers, data)
-            else:
-                reply = await self._logged(method, target, headers, data)
-            if reply.code not in (429, 503) or tries == _MAX_TRIES or "retry-after" not in reply.headers:
-                return reply
-            tries += 1
-            await self._clock.sleep(seconds_of(reply.headers["retry-after"]) or 1)
-
-    async def _logged(self, method: str, target: str, headers: Mapping[str, str], data: bytes) -> Reply:
-        """Make one request, and say so with as much of it as client-go says at each level."""
-        began = perf_counter()
-        reply = await self._transport.request(method, target, headers, data)
-        took = round((perf_counter() - began) * 1000, 3)
-        more: dict[str, object] = {}
-        if _log.shows(7):
-            more["requestHeaders"] = " ".join(f"{name}={value}" for name, value in headers.items())
-        if _log.shows(8):
-            most = None if _log.shows(10) else 10_240 if _log.shows(9) else 1024
-            hidden = any(part in target for part in CONFIDENTIAL)
-            for name, text in (("requestBody", data), ("responseBody", reply.body)):
-                more[name] = "hidden" if hidden and text else text[:most].decode(errors="replace")
-        agent = self._headers["user-agent"]
-        _log.v(
-            6,
-            "Request",
-            verb=method,
-            url=target,
-            status=reply.code,
-            milliseconds=took,
-            userAgent=agent,
-            **more,
-        )
-        return reply
 
     # ---------------------------------------------------------------------------------------------- reading
 

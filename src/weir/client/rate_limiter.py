@@ -2,7 +2,7 @@
 
 A bucket holds *burst* tokens and fills up at *qps* a second; a request takes one, and waits for it when there is none.
 Those that wait have reserved theirs: they go in the order they came.
-Not here: what the server refuses (weir.client.api waits when it is asked to come back later).
+Not here: what the server refuses (weir.client.rest waits when it is asked to come back later).
 """
 
 from __future__ import annotations

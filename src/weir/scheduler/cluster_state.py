@@ -3,7 +3,7 @@
 Every change goes two ways: into the table that decisions read, and to the queue, where it wakes the pods it may help.
 A pod that was decided counts on its node from then on (assumed), until the watch shows it there or it is taken off.
 A scheduler that is elected anew makes a new one: it starts from what the cluster is then.
-Not here: deciding and binding (weir.scheduler.run), what else concerns pods: volumes, claims, owners
+Not here: deciding and binding (weir.scheduler.schedule_one), what else concerns pods: volumes, claims, owners
 (weir.scheduler.informers).
 """
 

@@ -2,7 +2,8 @@
 
 Spec: core.md 1.6 (an unreadable taint value is an error line), 3.7.4 (an unreadable label is verbosity 10).
 Level 5 names every node that refused the pod, level 10 also every label that could not be compared.
-Not here: the outcome of an attempt, said where it is carried out (weir.scheduler.run); events (.status_reporter).
+Not here: the outcome of an attempt, said where it is carried out (weir.scheduler.schedule_one); events
+(.status_reporter).
 """
 
 from __future__ import annotations

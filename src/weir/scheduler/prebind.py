@@ -3,7 +3,7 @@
 Spec: core.md 3.1 "PreBind", 3.7.6; dra.md 4.2. A plugin promised something when the node was chosen (Reserve); here it
 reaches the API server. While a promise needs others to act (a volume to be made, a device to be attached), the room for
 a binding is lent to other pods.
-Not here: what is promised (weir.scheduler.plugins), the binding itself (weir.scheduler.run).
+Not here: what is promised (weir.scheduler.plugins), the binding itself (weir.scheduler.schedule_one).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Spec: core.md 3.10 "Events and conditions". A condition is written only when it is new; a status that
 could not be written is no failure of the attempt, because the next one writes it again.
-Not here: what to say (weir.scheduler.framework, .preemption), when (weir.scheduler.run).
+Not here: what to say (weir.scheduler.framework, .preemption), when (weir.scheduler.schedule_one).
 """
 
 from __future__ import annotations

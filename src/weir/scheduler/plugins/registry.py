@@ -55,7 +55,7 @@ class Registration:
 
     name: str
     points: tuple[str, ...]
-    factory: PluginFactory | None = None  #: None: a step of the queue or of weir.scheduler.run, not an object
+    factory: PluginFactory | None = None  #: None: a step of the queue or of schedule_one, not an object
     weight: int = 0  #: of its score
 
 

@@ -1,7 +1,7 @@
 """What was promised of the storage for one pod, and is it there yet?
 
 Spec: core.md 3.7.6 "Reserve", "PreBind". Pure: it says what to write and reads whether the claims are bound; the
-writing and the waiting are weir.scheduler.run's.
+writing and the waiting are weir.scheduler.schedule_one's.
 """
 
 from __future__ import annotations
