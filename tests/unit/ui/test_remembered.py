@@ -19,7 +19,7 @@ from weir.ui.source import Seen
 SPREAD = {"maxSkew": 1, "topologyKey": "pool", "whenUnsatisfiable": "DoNotSchedule"}
 
 
-def cluster(nodes=60, workloads=24):
+def cluster(nodes=32, workloads=14):
     """A small fleet by key: nodes, workloads of every sort, some of their pods."""
     found = {f"node {number}": node(number) for number in range(nodes)}
     for number in range(workloads):
@@ -84,7 +84,7 @@ def changed(found, chance):
             one["spec"]["unschedulable"] = not one["spec"].get("unschedulable")
         case 4:
             cpu = chance.choice(["1", "95", "31"])
-            number = chance.randrange(24)
+            number = chance.randrange(len(sets))
             found[f"pod {number}.9"] = bound(number, 9, one["metadata"]["name"], cpu)
         case 5:
             del found[chance.choice([key for key in found if key.startswith("pod")])]
