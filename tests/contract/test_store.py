@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.backends import Backend
 from weir.store import (
+    WRITTEN_BEFORE,
     Compacted,
     Conflict,
     Event,
@@ -152,6 +153,54 @@ async def test_a_batch_sees_its_own_earlier_writes(store: Store) -> None:
     )
     assert [type(result.error) for result in results] == [type(None), Exists, type(None), type(None)]
     assert listed(store) == {"/a": b"3"}
+
+
+async def test_a_write_can_go_on_from_the_one_before_it(store: Store) -> None:
+    first = await put(store, "/a", b"old")
+    recorder = Recorder(store, "/", first.revision)
+    results = await store.commit(
+        [
+            Write("/a", b"1", expect=first.revision),
+            Write("/a", b"2", expect=WRITTEN_BEFORE),
+            Write("/a", None, expect=WRITTEN_BEFORE),
+        ]
+    )
+    events = [result.check() for result in results]
+    assert [event.type for event in events] == ["MODIFIED", "MODIFIED", "DELETED"]
+    assert [event.before.value for event in events if event.before] == [b"old", b"1", b"2"]
+    assert [event.revision for event in events] == recorder.revisions == sorted(recorder.revisions)
+    assert listed(store) == {}
+
+
+async def test_a_write_that_goes_on_from_a_refused_one_is_refused_as_well(store: Store) -> None:
+    await put(store, "/a", b"old")
+    refused, after, other, last = await store.commit(
+        [
+            Write("/a", b"1", expect=0),
+            Write("/a", None, expect=WRITTEN_BEFORE),
+            Write("/b", b"2", expect=0),
+            Write("/b", None, expect=WRITTEN_BEFORE),
+        ]
+    )
+    assert isinstance(refused.error, Exists) and isinstance(after.error, Exists)
+    assert refused.found == after.found == store.get("/a")
+    assert other.error is None and last.check().type == "DELETED"
+    assert listed(store) == {"/a": b"old"}
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        [Write("/a", None, WRITTEN_BEFORE)],
+        [Write("/b", b"1"), Write("/a", None, WRITTEN_BEFORE)],
+        [Write("/a", None), Write("/a", b"1", WRITTEN_BEFORE)],
+    ],
+)
+async def test_a_write_that_has_nothing_to_go_on_from_is_a_mistake(store: Store, writes: list[Write]) -> None:
+    await put(store, "/a", b"old")
+    with pytest.raises(ValueError, match="does not put this key"):
+        await store.commit(writes)
+    assert listed(store) == {"/a": b"old"}
 
 
 async def test_of_many_concurrent_creates_of_one_key_exactly_one_wins(store: Store) -> None:

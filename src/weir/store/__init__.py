@@ -5,6 +5,7 @@ revisions in memory). Backends: `memory`, `sqlite` (durable, one machine), `etcd
 """
 
 from weir.store.backend import (
+    WRITTEN_BEFORE,
     Compacted,
     Conflict,
     Event,
@@ -25,6 +26,7 @@ from weir.store.backend import (
 )
 
 __all__ = [
+    "WRITTEN_BEFORE",
     "Compacted",
     "Conflict",
     "Event",

@@ -15,7 +15,7 @@ Not here: what keys and values mean (weir.apiserver), how revisions are kept (we
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
@@ -154,10 +154,15 @@ class Event(msgspec.Struct, gc=False, eq=False):
         return b"" if self.before is None else self.before.stamped(self.revision)
 
 
+#: What a write expects that goes on from the one before it in the same commit: the version that one made.
+WRITTEN_BEFORE: Final = -1
+
+
 class Write(msgspec.Struct, frozen=True, gc=False):
     """Put *value* at *key*, or delete *key* when value is None, if *expect* holds.
 
-    expect: None always; 0 only if the key does not exist; n only if its mod_revision is n.
+    expect: None always; 0 only if the key does not exist; n only if its mod_revision is n; `WRITTEN_BEFORE` only if
+    the write before it in the same commit put this key, and nothing has happened to it since.
     A deletion of a key that does not exist fails with Missing whatever was expected.
     """
 
@@ -168,14 +173,18 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     ttl_seconds: float = 0.0  # remove it by itself after this time; 0 is never
 
 
-def check_sizes(writes: Sequence[Write]) -> None:
-    """Refuse a write that no etcd, or no client of one, would take. Raises TooLarge, in their words.
+def check_writes(writes: Sequence[Write]) -> None:
+    """Refuse a write that no etcd, or no client of one, would take. Raises TooLarge, in their words; ValueError.
 
-    >>> check_sizes([Write("/a", bytes(MOST_BYTES))])
+    >>> check_writes([Write("/a", bytes(MOST_BYTES))])
     Traceback (most recent call last):
     weir.store.backend.TooLarge: etcdserver: request is too large
     """
+    key = None
     for write in writes:
+        if write.expect == WRITTEN_BEFORE and write.key != key:
+            raise ValueError(f"{write.key}: the write before this one does not put this key")
+        key = write.key if write.value is not None else None
         size = 0 if write.value is None else len(write.value) + len(write.key)
         if size > _MOST_SENT_BYTES:
             larger = f"trying to send message larger than max ({size} vs. {_MOST_SENT_BYTES})"

@@ -22,9 +22,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import grpc.aio
+import msgspec
 
 from weir.store import etcd_messages as pb
 from weir.store.backend import (
+    WRITTEN_BEFORE,
     Compacted,
     Event,
     KeyValue,
@@ -33,7 +35,7 @@ from weir.store.backend import (
     StoreUnavailable,
     TooLarge,
     Write,
-    check_sizes,
+    check_writes,
 )
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.etcd_wire import (
@@ -270,7 +272,7 @@ class EtcdStore(ReadCache):
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         self._require_open()
-        check_sizes(writes)
+        check_writes(writes)
         answer: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         self._asked.append(_Asked(writes, answer))
         if self._sender is None:
@@ -303,6 +305,12 @@ class EtcdStore(ReadCache):
         while at < len(writes):
             part = _one_transaction(writes, at)
             at += len(part)
+            if part[0].expect == WRITTEN_BEFORE:  # what that came to is known by now
+                before = outcomes[-1]
+                if isinstance(before, StoreError) or before.event is None:
+                    outcomes.append(before)
+                    continue
+                part = [msgspec.structs.replace(part[0], expect=before.event.revision)]
             try:
                 outcomes += await self._transact(part)
             except (StoreUnavailable, TooLarge) as error:
@@ -428,7 +436,7 @@ def _conditions(write: Write, key: bytes) -> list[dict[str, Any]]:
 
 def _one_transaction(writes: Sequence[Write], at: int) -> Sequence[Write]:
     """Return the longest run of *writes* from *at* on that etcd takes as one transaction."""
-    if writes[at].value is None:
+    if writes[at].value is None or writes[at].expect == WRITTEN_BEFORE:
         return writes[at : at + 1]
     keys: set[str] = set()
     size = 0

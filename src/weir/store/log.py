@@ -21,6 +21,7 @@ from operator import attrgetter
 
 from weir.store.backend import (
     NO_STAMP,
+    WRITTEN_BEFORE,
     Compacted,
     Conflict,
     Deliver,
@@ -183,10 +184,15 @@ class Log:
         for write in writes:
             key = write.key
             found = pending[key] if key in pending else self._current.get(key)
-            error = refusal(write, found)
-            if error is not None:
-                results.append(Result(None, error, found))
-                continue
+            if write.expect == WRITTEN_BEFORE:
+                if results[-1].error is not None:
+                    results.append(results[-1])
+                    continue
+            else:
+                error = refusal(write, found)
+                if error is not None:
+                    results.append(Result(None, error, found))
+                    continue
             revision += 1
             pending[key] = item = next_version(write, found, revision, now)
             results.append(Result(Event(key, revision, item, found)))

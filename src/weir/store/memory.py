@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from weir.store.backend import KeyValue, Result, StoreUnavailable, Write, check_sizes
+from weir.store.backend import KeyValue, Result, StoreUnavailable, Write, check_writes
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.log import Log
 from weir.store.read_cache import ReadCache
@@ -35,7 +35,7 @@ class MemoryStore(ReadCache):
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        check_sizes(writes)
+        check_writes(writes)
         results = self._log.decide(writes, self._time())
         self._log.apply([result.event for result in results if result.event is not None])
         return results

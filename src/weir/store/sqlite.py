@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from weir.store.backend import Event, Result, StoreUnavailable, Write, check_sizes
+from weir.store.backend import Event, Result, StoreUnavailable, Write, check_writes
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
@@ -130,7 +130,7 @@ class SqliteStore(ReadCache):
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         self._require_open()
-        check_sizes(writes)
+        check_writes(writes)
         answer: asyncio.Future[list[Result]] = self._loop.create_future()
         self._asked.append(_Asked(writes, answer))
         if not self._busy:

@@ -27,7 +27,7 @@ from weir.customresources.conditions import with_condition
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
-from weir.store import KeyValue, Write
+from weir.store import WRITTEN_BEFORE, KeyValue, Write
 
 __all__ = ["Deletion"]
 
@@ -51,12 +51,13 @@ class Deletion:
         """Delete one object, or start its end."""
         found = await self._verbs.read(kind, namespace, name)
         turn = self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
+        document = await self._decoded(kind, found, turn)
         attributes = Attributes(
             DELETE,
             kind,
             namespace=namespace,
             name=name,
-            old=await self._decoded(kind, found, turn),
+            old=document,
             options=options.document,
             dry_run=options.dry_run,
             user=user,
@@ -72,11 +73,15 @@ class Deletion:
             outcome = await self._definition(name, options)
             if outcome is not None:
                 return outcome
+        admitted: KeyValue | None = found
         for _ in range(16):
             found = await self._verbs.read(kind, namespace, name)
-            outcome = await self._once(kind, found, options, turn)
+            if found is not admitted:
+                document = await self._decoded(kind, found, turn)
+            outcome = await self._once(kind, found, document, options, turn)
             if outcome is not None:
                 return outcome
+            admitted = None
         raise errors.Conflict.object(kind, name)
 
     async def _decoded(self, kind: Kind, found: KeyValue, turn: Turn | None) -> Document:
@@ -86,10 +91,9 @@ class Deletion:
         return await self._verbs.off_loop.run(turn, codec.decode, kind, found.value)
 
     async def _once(
-        self, kind: Kind, found: KeyValue, options: DeleteOptions, turn: Turn | None
+        self, kind: Kind, found: KeyValue, document: Document, options: DeleteOptions, turn: Turn | None
     ) -> WriteResult | None:
-        """Try once; None when the object changed meanwhile."""
-        document = await self._decoded(kind, found, turn)
+        """Try once, and change *document*, which *found* holds; None when the object changed meanwhile."""
         metadata = document["metadata"]
         before = dict(metadata)  # what changes lies here, and is replaced as a whole
         check_preconditions(kind, metadata, options)
@@ -100,6 +104,7 @@ class Deletion:
         if pending:
             return WriteResult(200, codec.served(kind, found.value))
         held = finalizers_after(kind, metadata.get("finalizers") or [], options)
+        stays = bool(held) or grace > 0
         if held or graceful:
             if held:
                 metadata["finalizers"] = held
@@ -107,21 +112,22 @@ class Deletion:
                 metadata.pop("finalizers", None)
             if not graceful:
                 mark_terminating(metadata, self._verbs.now)
-            if metadata != before and not options.dry_run:
-                written = await self._write(kind, found, document, turn)
+            if options.dry_run:
+                return self._answer(kind, document, removed=not stays)
+            if metadata != before:
+                written = await self._write(kind, found, document, turn, then_removed=not stays)
                 if written is None:
                     return None
-                found = written
-                metadata["resourceVersion"] = str(written.mod_revision)
-            if held or grace > 0:
-                if options.dry_run:
-                    return self._answer(kind, 200, document, removed=False)
+                if stays or kind.returns_deleted:
+                    return WriteResult(200, codec.served(kind, written.value))
+                return self._answer(kind, document, removed=True)
+            if stays:
                 return WriteResult(200, codec.served(kind, found.value))
         if not options.dry_run:
             (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
             if result.error is not None and self._store.get(found.key) is not None:
                 return None
-        return self._answer(kind, 200, document, removed=True)
+        return self._answer(kind, document, removed=True)
 
     def _begin(self, kind: Kind, document: Document, asked: int | None) -> tuple[bool, bool, int]:
         """Return (graceful, already pending, grace seconds) and mark a pod whose end starts now."""
@@ -142,36 +148,53 @@ class Deletion:
                 return True, False, asked
             return False, True, current
         grace = strategy.delete_grace(document, asked) or 0
-        due = datetime.fromisoformat(self._verbs.now) + timedelta(seconds=grace)
-        metadata["deletionTimestamp"] = format_time(due)
+        now = self._verbs.now
+        if grace:
+            now = format_time(datetime.fromisoformat(now) + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = now
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
         return True, False, grace
 
     async def _write(
-        self, kind: Kind, found: KeyValue, document: Document, turn: Turn | None = None
+        self,
+        kind: Kind,
+        found: KeyValue,
+        document: Document,
+        turn: Turn | None = None,
+        *,
+        then_removed: bool = False,
     ) -> KeyValue | None:
+        """Store *document*, and remove it in the same commit if it is *then_removed*; None when it changed meanwhile.
+
+        Watchers see both, as they do where these are two commits, but the disk is waited for once.
+        """
         document = await self._verbs.to_store(kind, document)
         if turn is None:
             value = codec.encode(document, kind)
         else:
             value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
-        write = Write(found.key, value, found.mod_revision, codec.STAMP)
-        (result,) = await self._store.commit((write,))
+        writes = [Write(found.key, value, found.mod_revision, codec.STAMP)]
+        if then_removed:
+            writes.append(Write(found.key, None, WRITTEN_BEFORE))
+        result, *removed = await self._store.commit(writes)
         if result.event is None or result.event.now is None:
             return None
+        for one in removed:
+            if one.error is not None and self._store.get(found.key) is not None:
+                return None
         return await self._verbs.in_version(kind, result.event.now)
 
-    def _answer(self, kind: Kind, code: int, document: Document, *, removed: bool) -> WriteResult:
+    def _answer(self, kind: Kind, document: Document, *, removed: bool) -> WriteResult:
         if not removed or kind.returns_deleted:
-            return WriteResult(code, body_of(document))
+            return WriteResult(200, body_of(document))
         details: Document = {"name": document["metadata"]["name"]}
         if kind.group:
             details["group"] = kind.group
         details["kind"] = kind.plural
         details["uid"] = document["metadata"]["uid"]
-        return WriteResult(code, body_of(success(code=None, details=details)))
+        return WriteResult(200, body_of(success(code=None, details=details)))
 
     async def _namespace(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult:
         """A namespace first becomes Terminating; it goes when its controller has emptied it."""
@@ -188,7 +211,7 @@ class Deletion:
                     (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
                     if result.error is not None:
                         continue
-                return self._answer(kind, 200, document, removed=True)
+                return self._answer(kind, document, removed=True)
             if not options.dry_run and document != codec.decode(kind, found.value):
                 written = await self._write(kind, found, document)
                 if written is None:
