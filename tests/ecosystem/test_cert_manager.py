@@ -147,9 +147,18 @@ def certificate(name: str, issued_by: str, **spec: object) -> Document:
 
 
 def issued(cluster: Cluster, name: str) -> x509.Certificate:
-    """Wait until a Certificate is ready; return what its Secret holds."""
+    """Wait until a Certificate is ready and nothing is under way; return what its Secret holds.
+
+    It is ready as soon as the Secret is there. Until the issuance itself has ended, a Secret that is lost comes back
+    with the same certificate.
+    """
     where = f"/apis/{GROUP}/namespaces/default/certificates/{name}"
-    wait_for(lambda: condition(cluster.get(where), "Ready"), f"Certificate {name} is ready", PATIENCE_SECONDS)
+
+    def done() -> bool:
+        found = cluster.get(where)
+        return condition(found, "Ready") and not condition(found, "Issuing")
+
+    wait_for(done, f"Certificate {name} is ready", PATIENCE_SECONDS)
     secret = cluster.get(f"/api/v1/namespaces/default/secrets/{name}-tls")
     assert secret["type"] == "kubernetes.io/tls" and set(secret["data"]) >= {"tls.crt", "tls.key", "ca.crt"}
     return x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))

@@ -302,10 +302,10 @@ def _rules(*operations: str) -> list[Document]:
 CASES = {case.name: case for case in cases()}
 
 
-def configuration(kind: str, base: str, ca: bytes) -> Document:
+def configuration(kind: str, base: str, ca: bytes, cases: dict[str, Case] = CASES) -> Document:
     """Return the webhook configuration of *kind* with every case of its step."""
     hooks = []
-    for case in CASES.values():
+    for case in cases.values():
         if case.mutating == kind.startswith("Mutating"):
             client = {"url": f"{base}/{case.name}", "caBundle": base64.b64encode(ca).decode()}
             given = case.hook.get("clientConfig", {})
@@ -318,7 +318,9 @@ def configuration(kind: str, base: str, ca: bytes) -> Document:
 
 
 @contextmanager
-def running_webhooks(folder: Path) -> Iterator[tuple[str, bytes, dict[str, list[Any]]]]:
+def running_webhooks(
+    folder: Path, cases: dict[str, Case] = CASES
+) -> Iterator[tuple[str, bytes, dict[str, list[Any]]]]:
     """Give the address, the certificate authority, and the reviews asked so far by case."""
     asked: dict[str, list[Any]] = {}
     over = threading.Event()
@@ -330,7 +332,7 @@ def running_webhooks(folder: Path) -> Iterator[tuple[str, bytes, dict[str, list[
 
         def do_POST(self) -> None:
             received = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            case = CASES[self.path.partition("?")[0].strip("/")]
+            case = cases[self.path.partition("?")[0].strip("/")]
             asked.setdefault(case.name, []).append(received)
             over.wait(case.seconds)
             body = case.body

@@ -58,6 +58,7 @@ from weir.apiserver.transport.limits import InFlight
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.clock import Clock
+from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.objects.kinds import find as find_resource
 from weir.objects.kinds import groups
@@ -71,7 +72,11 @@ log = Log("weir.apiserver")
 
 
 def _settled(document: dict[str, Any], kind: Kind, unknown: str = "Ignore") -> dict[str, Any]:
-    """Return what a patch left as a good document again: defaults filled in, *unknown* fields dropped or refused."""
+    """Return what a patch left as a good document again: defaults filled in, *unknown* fields dropped or refused.
+
+    Those of custom resources are always dropped.
+    """
+    unknown = "Ignore" if isinstance(kind, CustomResourceKind) else unknown
     checked, _ = documents.check(document, kind, field_validation=unknown)
     documents.default(checked, kind)
     return checked
@@ -93,6 +98,7 @@ def _admission(
     reader: codec.Reader,
     authorizer: Authorizer,
     webhook_client: WebhookClient,
+    conversion: WebhookConversion,
     metrics: Metrics,
 ) -> tuple[Chain, MutatingPolicies, ValidatingPolicies]:
     """Return the admission chain, and the two of its plugins that have to know the custom kinds."""
@@ -123,12 +129,14 @@ def _admission(
             patch_of_webhook,
             _settled,
             metrics.webhooks,
+            conversion=conversion,
             decide=authorizer.decide,
             mutating=MUTATING_WEBHOOKS in enabled,
             validating=VALIDATING_WEBHOOKS in enabled,
         ),
         durations=metrics.admission,
         new_suffix=lambda: name_suffix(options.random_bytes),
+        conversion=conversion,
     )
     return chain, mutating, validating
 
@@ -171,7 +179,8 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     publish_features(registry, gates)
     authorizer = Authorizer(reader, options.authorization_modes)
     webhook_client = WebhookClient()
-    chain, mutating, validating = _admission(options, reader, authorizer, webhook_client, metrics)
+    conversion = WebhookConversion(reader, webhook_client, metrics.conversions.note)
+    chain, mutating, validating = _admission(options, reader, authorizer, webhook_client, conversion, metrics)
     admin_token = options.admin_token or secrets.token_urlsafe(32)
     readers: list[Callable[[str], User | None]] = []
     if options.insecure:
@@ -215,7 +224,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     server = ApiServer(
         Parts(
             *(served, reader, chain, gates, clock, options.random_bytes, options.event_ttl_seconds),
-            conversion=WebhookConversion(reader, webhook_client, metrics.conversions.note),
+            conversion=conversion,
         ),
         security,
         metrics=metrics,

@@ -95,6 +95,8 @@ class CustomResourceKind(Kind):
     terminating: bool = False
     warning: str = ""  #: what every request is told, where the version is deprecated
     conversion: Mapping[str, Any] = field(default_factory=dict)
+    #: this version and the others that are served, in the definition's order
+    served: Sequence[CustomResourceKind] = ()
 
     def __post_init__(self) -> None:
         Kind.__post_init__(self)
@@ -137,7 +139,7 @@ def rows_of(definition: Document, known: Sequence[Kind] = ()) -> list[CustomReso
         versions[version["name"]] = last if last is not None and last.text == text else Version(text)
     storage = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
     terminating = bool(definition["metadata"].get("deletionTimestamp")) or is_true(definition, "Terminating")
-    return [
+    rows = [
         CustomResourceKind(
             spec["group"],
             version["name"],
@@ -165,6 +167,9 @@ def rows_of(definition: Document, known: Sequence[Kind] = ()) -> list[CustomReso
         for version in spec["versions"]
         if version.get("served")
     ]
+    for row in rows:
+        object.__setattr__(row, "served", rows)
+    return rows
 
 
 def in_storage_version(kind: Kind) -> Kind:

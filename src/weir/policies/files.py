@@ -46,6 +46,10 @@ class Manifest:
     old: Document | None = None
 
     @property
+    def requested(self) -> Kind:
+        return self.kind
+
+    @property
     def name(self) -> str:
         return str((self.object.get("metadata") or {}).get("name") or "")
 

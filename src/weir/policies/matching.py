@@ -3,7 +3,7 @@
 Spec: admissionregistration.k8s.io/v1. One set of rules for webhooks, policies and bindings. The parts are asked so that
 a thing that does not match never fails: a selector that cannot be read, or a namespace that is not there, counts only
 once everything else matches. `matchPolicy: Equivalent` also takes a rule that names another version in which the object
-is served, or the other group of events.
+is served, or the other group of events; the version that the client speaks is asked for first.
 
 What surprises: a namespace is not in itself for rules with a scope, but its own labels are what a namespace selector
 looks at.
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from weir.customresources.served import CustomResourceKind
 from weir.errors import InternalError, NotFound
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind
@@ -43,6 +44,10 @@ class Write(Protocol):
     @property
     def kind(self) -> Kind: ...
     @property
+    def requested(self) -> Kind:
+        """The version that the client speaks; `kind` is that of the objects."""
+
+    @property
     def subresource(self) -> str: ...
     @property
     def namespace(self) -> str: ...
@@ -68,7 +73,7 @@ def resources_match(match: Document, a: Write, reader: Namespaces) -> Kind | Non
     rules, exact = match.get("resourceRules") or (), match.get("matchPolicy") == "Exact"
     if matched_kind(match.get("excludeResourceRules") or (), a, exact=exact) is not None:
         return None
-    kind = matched_kind(rules, a, exact=exact) if rules else a.kind
+    kind = matched_kind(rules, a, exact=exact) if rules else a.requested
     return kind if kind is not None and selectors_match(match, a, reader) else None
 
 
@@ -89,10 +94,10 @@ def selectors_match(wire: Document, a: Write, reader: Namespaces) -> bool:
 def matched_kind(rules: Sequence[Document], a: Write, *, exact: bool) -> Kind | None:
     """Return the kind by which one of *rules* covers the write: its own, or the same in another version."""
     if any(rule_matches(rule, a) and _named(rule, a) for rule in rules):
-        return a.kind
+        return a.requested
     if not exact:
         for rule in rules:
-            for other in equivalents(a.kind):
+            for other in equivalents(a.requested, a.subresource):
                 if rule_matches(rule, a, other) and _named(rule, a):
                     return other
     return None
@@ -103,7 +108,7 @@ def rule_matches(rule: Document, a: Write, kind: Kind | None = None) -> bool:
 
     *kind* stands for the written one: another version or group of it.
     """
-    kind = kind or a.kind
+    kind = kind or a.requested
     is_namespace = a.kind is NAMESPACE
     scope = rule.get("scope") or "*"
     if scope == "Namespaced" and (is_namespace or not a.namespace):
@@ -118,9 +123,20 @@ def rule_matches(rule: Document, a: Write, kind: Kind | None = None) -> bool:
     )
 
 
+def equivalents(kind: Kind, subresource: str = "") -> tuple[Kind, ...]:
+    """Return the other versions and groups in which the same objects are served, and this subresource of them."""
+    others: tuple[Kind, ...]
+    if isinstance(kind, CustomResourceKind):
+        others = tuple(other for other in kind.served if other.version != kind.version)
+    else:
+        others = _rows_of(kind)
+    if not subresource:
+        return others
+    return tuple(other for other in others if other.subresource(subresource) is not None)
+
+
 @lru_cache(1024)
-def equivalents(kind: Kind) -> tuple[Kind, ...]:
-    """Return the other versions and groups in which the same objects are served."""
+def _rows_of(kind: Kind) -> tuple[Kind, ...]:
     return tuple(
         other for other in KINDS if other is not kind and other.stored and other.prefix == kind.prefix
     )

@@ -45,6 +45,7 @@ class Attributes:
     """One write on its way to the store."""
 
     __slots__ = (
+        "conversions",
         "dry_run",
         "kind",
         "name",
@@ -53,6 +54,7 @@ class Attributes:
         "old",
         "operation",
         "options",
+        "requested",
         "rounds",
         "subresource",
         "user",
@@ -73,9 +75,12 @@ class Attributes:
         options: Mapping[str, Any] = _NOTHING,
         dry_run: bool = False,
         warnings: list[str] | None = None,
+        requested: Kind | None = None,
     ) -> None:
+        """*kind* is the version that `object` and `old` are in, *requested* the one that the client speaks."""
         self.operation = operation
         self.kind = kind
+        self.requested = requested or kind
         self.namespace = namespace
         self.name = name
         self.object = object
@@ -87,6 +92,8 @@ class Attributes:
         self.warnings: list[str] = [] if warnings is None else warnings
         #: what mutating policies remember of their first round
         self.rounds: Rounds | None = None
+        #: what webhooks converted (weir.apiserver.admission.versions)
+        self.conversions: dict[tuple[str, str, bytes], bytes] = {}
 
     def shown_name(self) -> str:
         """Return what a refusal calls the object: a name yet to be generated shows as its prefix."""

@@ -45,7 +45,7 @@ class BoundPolicies(Generic[P]):
             self._read(versions)
         if not self._bound:
             return _NONE
-        key = (a.operation, a.kind, a.subresource, bool(a.namespace))
+        key = (a.operation, a.requested, a.subresource, bool(a.namespace))
         found = self._by_write.get(key)
         if found is None:
             from weir.policies.dispatch import may_match

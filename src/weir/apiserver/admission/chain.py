@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -38,6 +39,8 @@ from weir.apiserver.admission.storage import (
 )
 from weir.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from weir.apiserver.admission.toleration_lists import Toleration
+from weir.apiserver.admission.versions import Conversion, Unconverted, fetch
+from weir.objects.document import copied
 from weir.objects.kind import Kind
 from weir.values.names import name_suffix
 
@@ -176,6 +179,7 @@ class Chain:
     durations: Durations = field(default_factory=_Silent)
     policies: MutatingPolicies | None = None
     clock: Callable[[], float] = time.perf_counter
+    conversion: Conversion | None = None  #: asks the webhooks of definitions
     _mutating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
     _validating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
 
@@ -190,6 +194,7 @@ class Chain:
         webhooks: Webhooks | None = None,
         durations: Durations | None = None,
         new_suffix: Callable[[], str] | None = None,
+        conversion: Conversion | None = None,
     ) -> Chain:
         """Return the chain of *settings*.
 
@@ -221,7 +226,7 @@ class Chain:
             key=lambda plugin: ORDER.index(plugin.name),
         )
         changing = next((one for one in plugins if isinstance(one, MutatingPolicies)), None)
-        return cls([*plugins, *guards], webhooks, durations or _Silent(), changing)
+        return cls([*plugins, *guards], webhooks, durations or _Silent(), changing, conversion=conversion)
 
     def mutate(self, a: Attributes) -> Awaitable[None] | None:
         """Let every mutating plugin edit the object; an awaitable when policies or webhooks have to be asked."""
@@ -232,12 +237,34 @@ class Chain:
 
     async def _mutate_by_policies(self, a: Attributes) -> None:
         """Mutate where policies may change the object: whoever awaits this knows that it may become another one."""
-        self._run_mutating(a)
-        pending = self.webhooks.mutate(a, self._run_mutating) if self.webhooks is not None else None
+        await self._converting(a, self._attempt)
+        pending = self.webhooks.mutate(a, self._attempt) if self.webhooks is not None else None
         if pending is not None:
             await pending
         elif a.rounds is not None and a.rounds.changed:
-            self._run_mutating(a)  # no webhook does the second round
+            await self._converting(a, self._attempt)  # no webhook does the second round
+
+    async def _converting(self, a: Attributes, run: Callable[[Attributes], None]) -> None:
+        """Run plugins once everything their policies look at has been converted."""
+        while True:
+            try:
+                run(a)
+                return
+            except Unconverted as wanted:
+                await fetch(self.conversion, a, wanted)
+
+    def _attempt(self, a: Attributes) -> None:
+        """Run the mutating plugins; when an object has to be converted first, it is as if they had not run."""
+        before, rounds, told = copied(a.object), deepcopy(a.rounds), len(a.warnings)
+        try:
+            self._run_mutating(a)
+        except Unconverted:
+            if a.object is not None and before is not None:
+                a.object.clear()
+                a.object.update(before)
+            a.rounds = rounds
+            del a.warnings[told:]
+            raise
 
     def validate(self, a: Attributes) -> Awaitable[None] | None:
         """Let every validating plugin refuse; an awaitable when webhooks have to be called."""
@@ -245,8 +272,19 @@ class Chain:
         plan = self._validating.get(key)
         if plan is None:
             plan = self._validating[key] = self._plan(key, "validate")
-        self._run(plan, a, "validate")
+        try:
+            self._run(plan, a, "validate")
+        except Unconverted as wanted:
+            return self._validate_converted(a, plan, wanted)
         return self.webhooks.validate(a) if self.webhooks is not None else None
+
+    async def _validate_converted(self, a: Attributes, plan: Plan, wanted: Unconverted) -> None:
+        """Validate where a policy looks at objects in a version that a webhook has to make."""
+        await fetch(self.conversion, a, wanted)
+        await self._converting(a, lambda a: self._run(plan, a, "validate"))
+        pending = self.webhooks.validate(a) if self.webhooks is not None else None
+        if pending is not None:
+            await pending
 
     def _run_mutating(self, a: Attributes) -> None:
         key = (a.operation, a.kind, a.subresource)
@@ -265,6 +303,8 @@ class Chain:
                 now = clock()
                 note(now - started)
                 started = now
+        except Unconverted:
+            raise
         except Exception:
             refused = self.durations.child(plugin, method, a.operation, True)
             refused.note(clock() - started)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import NAMESPACE, Attributes, Reader
+from weir.apiserver.admission.versions import seen_as
 from weir.apiserver.auth.asking import Asker, Decide, ResourceCheck, nobody_may
 from weir.apiserver.auth.rbac import Action
-from weir.apiserver.registry.conversion import from_storage, to_storage
 from weir.apiserver.webhooks.review import printed, request_of
 from weir.errors import NotFound
 from weir.objects.kind import Kind
@@ -25,32 +25,16 @@ def expression_values(
 ) -> dict[str, Any]:
     """Return what expressions may name; *kind* is the version that the rule names."""
     asker = Asker(decide or nobody_may, a.user)
-    asked = Action("", a.kind.group, a.kind.plural, a.subresource, a.namespace, a.name)
-    request = request_of(a, "")
-    for hidden in ("object", "oldObject"):
-        del request[hidden]
-    new: Document | None = printed(a)
-    old: Document | None = a.old
-    if kind is not None and kind is not a.kind:
-        new, old = as_kind(kind, a.kind, new), as_kind(kind, a.kind, old)
-        request["kind"] = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-        request["resource"] = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+    asked = Action("", a.requested.group, a.requested.plural, a.subresource, a.namespace, a.name)
+    kind = kind or a.requested
     return {
-        "object": new,
-        "oldObject": old,
+        "object": seen_as(a, kind, printed(a)),
+        "oldObject": seen_as(a, kind, a.old),
         "namespaceObject": namespace,
-        "request": request,
+        "request": request_of(a, "", kind),
         "authorizer": asker,
         "authorizer.requestResource": ResourceCheck(asker, asked),
     }
-
-
-def as_kind(kind: Kind, own: Kind, document: Document | None) -> Document | None:
-    """Return a document in another version of its kind."""
-    if document is None:
-        return None
-    shown = from_storage(kind, to_storage(own, dict(document)))
-    return {**shown, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
 def namespace_object(a: Attributes, reader: Reader) -> Document | None:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from weir.apiserver.admission.attributes import DELETE, Attributes, Reader
 from weir.apiserver.admission.bound_policies import BoundPolicies
-from weir.apiserver.admission.expression_values import as_kind, expression_values, namespace_object
+from weir.apiserver.admission.expression_values import expression_values, namespace_object
+from weir.apiserver.admission.versions import InVersion, taken_from
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.patches.json import patch_of_policy
 from weir.apiserver.patches.kind_form import fitting_problems, node_of
 from weir.apiserver.patches.overlay import overlay
 from weir.apiserver.patches.structure import Node, Relation
+from weir.customresources.served import CustomResourceKind
 from weir.errors import ApiError, Forbidden, InternalError
 from weir.objects.document import copied
 from weir.objects.kind import Kind
@@ -73,7 +75,7 @@ class MutatingPolicies:
             rounds.second = True
             if rounds.left != a.object:
                 rounds.note_change()
-        invocations, problems = find_invocations(found, a, self._reader)
+        invocations, problems = find_invocations(found, a, InVersion(self._reader, a))
         if invocations:
             namespace = namespace_object(a, self._reader)
 
@@ -88,7 +90,13 @@ class MutatingPolicies:
     def _take(self, a: Attributes, kind: Kind, document: Document) -> bool:
         """Take the object as a policy left it; return whether it is another one now."""
         assert a.object is not None
-        new = dict(as_kind(a.kind, kind, document) or {})
+        if kind is not a.requested and not isinstance(kind, CustomResourceKind):
+            from weir.policies.mutating import MutationFailed
+
+            # A real server takes what a policy changed for the version of the request, and finds that it is not.
+            was, wanted = f"{kind.version}.{kind.kind}", f"{a.requested.version}.{a.requested.kind}"
+            raise MutationFailed(f"converting ({was}) to ({wanted}): unknown conversion")
+        new = dict(taken_from(a, kind, document) or {})
         try:
             new = self._settle(new, a.kind)
         except ApiError as error:

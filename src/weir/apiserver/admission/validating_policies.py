@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
+from weir.apiserver.admission.versions import InVersion
 from weir.apiserver.auth.asking import Decide
 from weir.errors import Forbidden
 from weir.objects.kind import Kind
@@ -60,7 +61,7 @@ class ValidatingPolicies:
         def values(kind: Kind) -> Mapping[str, Any]:
             return expression_values(a, self._decide, kind, namespace_object(a, self._reader))
 
-        outcome = judge(found, a, self._reader, values)
+        outcome = judge(found, a, InVersion(self._reader, a), values)
         a.warnings.extend(outcome.warnings)
         a.annotate(outcome.audit_annotations())
         if outcome.refusals:

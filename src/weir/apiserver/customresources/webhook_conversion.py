@@ -74,11 +74,15 @@ class WebhookConversion:
 
     async def write(self, kind: CustomResourceKind, document: Document) -> Document:
         """Return an object of *kind*'s version in the version it is stored in."""
-        if kind.version == kind.storage:
+        return await self.convert(kind, document, f"{kind.group}/{kind.storage}")
+
+    async def convert(self, kind: CustomResourceKind, document: Document, to: str) -> Document:
+        """Return an object of *kind*'s version in the version *to*, as `group/version`."""
+        if kind.api_version == to:
             return document
         metadata = {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}
         sent = {**document, "kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
-        (found,) = await self._ask(kind, [sent], f"{kind.group}/{kind.storage}")
+        (found,) = await self._ask(kind, [sent], to)
         if "resourceVersion" in document["metadata"]:
             found["metadata"]["resourceVersion"] = document["metadata"]["resourceVersion"]
         return found

@@ -47,6 +47,8 @@ _EVENT_FIELDS = {
     "reportingController": "reportingComponent",
 }
 _EVENT_BACK = {core: new for new, core in _EVENT_FIELDS.items()}
+#: fields of core/v1 that are printed even when nothing stands in them, and not in events.k8s.io/v1
+_EVENT_EMPTY = frozenset({"reportingComponent", "reportingInstance"})
 MOST_CAUSES = 100  # of a list that cannot be read
 _encode = msgspec.json.Encoder().encode
 
@@ -136,7 +138,11 @@ def from_storage(kind: Kind, document: Document) -> Document:
         return _named(kind, versions.from_hub(kind.group, kind.version, kind.kind, document))
     if not _is_event(kind):
         return document
-    return {_EVENT_BACK.get(name, name): value for name, value in document.items()}
+    return {
+        _EVENT_BACK.get(name, name): value
+        for name, value in document.items()
+        if value != "" or name not in _EVENT_EMPTY
+    }
 
 
 def _named(kind: Kind, document: Document) -> Document:

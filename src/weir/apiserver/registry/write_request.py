@@ -68,7 +68,7 @@ class WriteRequest:
     def attributes(
         self, operation: str, kind: Kind, name: str, new: Document, old: Document | None = None
     ) -> Attributes:
-        """Return the write as admission sees it, in the version that is stored (*kind*)."""
+        """Return the write as admission sees it, the objects in the version of *kind*."""
         return Attributes(
             operation,
             kind,
@@ -81,4 +81,5 @@ class WriteRequest:
             dry_run=self.dry_run,
             user=self.user,
             warnings=self.warnings,
+            requested=self.kind,
         )

@@ -16,11 +16,12 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.admission.versions import Conversion, Unconverted, fetch, seen_as, taken_from
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.webhooks.client import Endpoint, endpoint_of
@@ -32,10 +33,12 @@ from weir.apiserver.webhooks.review import (
     check_dry_run,
     check_patched_kind,
     encoded,
+    printed,
     read_answer,
     refusal,
     review_version,
 )
+from weir.customresources.served import CustomResourceKind
 from weir.errors import ApiError, InternalError
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
@@ -44,6 +47,7 @@ from weir.policies.matching import EXEMPT_GROUPS
 from weir.values.quoting import quote
 
 Document = dict[str, Any]
+T = TypeVar("T")
 REGISTRATION = "admissionregistration.k8s.io/v1"
 MUTATING = by_kind(REGISTRATION, "MutatingWebhookConfiguration")
 VALIDATING = by_kind(REGISTRATION, "ValidatingWebhookConfiguration")
@@ -95,12 +99,13 @@ class Webhooks:
         settle: Settle,
         counts: Counts | None = None,
         *,
+        conversion: Conversion | None = None,
         decide: Decide | None = None,
         mutating: bool = True,
         validating: bool = True,
     ) -> None:
-        """*decide* answers what match conditions ask about rights."""
-        self._reader, self._client, self._decide = reader, client, decide
+        """*decide* answers what match conditions ask about rights, *conversion* asks the webhooks of definitions."""
+        self._reader, self._client, self._decide, self._conversion = reader, client, decide, conversion
         self._patch, self._settle, self._counts = patch, settle, counts
         self._kinds = {MUTATING: mutating, VALIDATING: validating}
         self._known: dict[Kind, _Known] = {}
@@ -114,8 +119,7 @@ class Webhooks:
     def validate(self, a: Attributes) -> Awaitable[None] | None:
         """Return what to await while validating webhooks are asked, None when none has to be."""
         hooks = self._hooks(VALIDATING, a)
-        called = [hook for hook in hooks if wants(hook, a, self._reader, self._decide)] if hooks else ()
-        return self._validate(a, called) if called else None
+        return self._validate(a, hooks) if hooks else None
 
     def _hooks(self, kind: Kind, a: Attributes) -> tuple[Hook, ...]:
         """Return the hooks whose rules cover this kind of write."""
@@ -127,11 +131,11 @@ class Webhooks:
             self._known[kind] = known
         if not known.hooks:
             return ()
-        key = (a.operation, a.kind, a.subresource, bool(a.namespace))
+        key = (a.operation, a.requested, a.subresource, bool(a.namespace))
         found = known.by_write.get(key)
         if found is None:
             exempt = a.kind.group in EXEMPT_GROUPS
-            found = () if exempt else tuple(hook for hook in known.hooks if rules_match(hook, a))
+            found = () if exempt else tuple(hook for hook in known.hooks if rules_match(hook, a) is not None)
             known.by_write[key] = found
         return found
 
@@ -144,9 +148,10 @@ class Webhooks:
         repeat: set[tuple[str, int]] = set()  # to be called once more, because something changed after them
         changed = a.rounds is not None and a.rounds.changed  # by a policy before
         for hook in hooks:
-            if not wants(hook, a, self._reader, self._decide):
+            kind = await self._wanted(hook, a)
+            if kind is None:
                 continue
-            if await self._change(hook, a):
+            if await self._change(hook, a, kind):
                 changed = True
                 repeat |= repeatable
                 repeatable.clear()
@@ -155,16 +160,16 @@ class Webhooks:
         if not changed:
             return
         before = msgspec.json.encode(a.object)
-        again(a)
+        await self._waited(a, lambda: again(a))
         if msgspec.json.encode(a.object) != before:
             repeat |= repeatable
         for hook in hooks:
-            if hook.uid in repeat and wants(hook, a, self._reader, self._decide):
-                await self._change(hook, a)
+            if hook.uid in repeat and (kind := await self._wanted(hook, a)) is not None:
+                await self._change(hook, a, kind)
 
-    async def _change(self, hook: Hook, a: Attributes) -> bool:
+    async def _change(self, hook: Hook, a: Attributes, kind: Kind) -> bool:
         """Ask one hook and apply its patch; return whether the object is another one now."""
-        answer = await self._ask(hook, a, ADMIT)
+        answer = await self._ask(hook, a, kind, ADMIT)
         if answer is None or not answer.patch:
             return False
         if a.object is None:
@@ -172,16 +177,21 @@ class Webhooks:
                 f"admission webhook {quote(hook.name)} attempted to modify the object, which is not supported "
                 "for this operation"
             )
+        shown = await self._waited(a, lambda: dict(seen_as(a, kind, a.object) or {}))
         try:
-            patched = self._patch(a.object, answer.patch)
-            check_patched_kind(patched, a.object, a.kind)
-            patched = self._settle(patched, a.kind)
+            patched = self._patch(shown, answer.patch)
+            check_patched_kind(patched, shown, kind)
+            if not isinstance(kind, CustomResourceKind):
+                patched = self._settle(patched, kind)
         except Unconvertible:
             raise
         except ApiError as error:
             raise _internal(error.message) from error
-        if patched == a.object:
+        if patched == shown:
             return False
+        patched = await self._waited(a, lambda: dict(taken_from(a, kind, patched) or {}))
+        if isinstance(kind, CustomResourceKind):  # read and pruned by the version that was written
+            patched = self._settle(patched, a.kind)
         a.object.clear()  # the same dict: others hold it too
         a.object.update(patched)
         return True
@@ -189,8 +199,10 @@ class Webhooks:
     # --- validating ---
 
     async def _validate(self, a: Attributes, hooks: Sequence[Hook]) -> None:
+        wanted = [(hook, await self._wanted(hook, a)) for hook in hooks]
         answers = await asyncio.gather(
-            *(self._ask(hook, a, VALIDATE) for hook in hooks), return_exceptions=True
+            *(self._ask(hook, a, kind, VALIDATE) for hook, kind in wanted if kind is not None),
+            return_exceptions=True,
         )
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -198,11 +210,23 @@ class Webhooks:
 
     # --- both ---
 
-    async def _ask(self, hook: Hook, a: Attributes, step: str) -> Answer | None:
+    async def _wanted(self, hook: Hook, a: Attributes) -> Kind | None:
+        """Return as which kind a hook is to be sent the write, None when it is not."""
+        return await self._waited(a, lambda: wants(hook, a, self._reader, self._decide))
+
+    async def _waited(self, a: Attributes, ask: Callable[[], T]) -> T:
+        """Return what *ask* says once everything it needs has been converted."""
+        while True:
+            try:
+                return ask()
+            except Unconverted as wanted:
+                await fetch(self._conversion, a, wanted)
+
+    async def _ask(self, hook: Hook, a: Attributes, kind: Kind, step: str) -> Answer | None:
         """Return a permission, None when a failure is ignored; raises a refusal or a failure that is not."""
         started = time.perf_counter()
         try:
-            answer = await self._call(hook, a, mutating=step == ADMIT)
+            answer = await self._call(hook, a, kind, mutating=step == ADMIT)
         except CallFailed as failure:
             rejected = not hook.ignores_failures
             self._count(hook, a, step, started, rejected, failure.code, "calling_webhook_error")
@@ -223,13 +247,15 @@ class Webhooks:
         self._count(hook, a, step, started, False, 200, "")
         return answer
 
-    async def _call(self, hook: Hook, a: Attributes, *, mutating: bool) -> Answer:
+    async def _call(self, hook: Hook, a: Attributes, kind: Kind, *, mutating: bool) -> Answer:
         if a.dry_run:
             check_dry_run(hook.name, hook.wire.get("sideEffects"))
         version = review_version(hook.wire)
         uid = str(uuid.uuid4())
         endpoint = endpoint_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
-        body = await self._client.post(endpoint, encoded(a, uid, version), hook.seconds)
+        new = await self._waited(a, lambda: seen_as(a, kind, printed(a)))
+        old = await self._waited(a, lambda: seen_as(a, kind, a.old))
+        body = await self._client.post(endpoint, encoded(a, uid, version, kind, new, old), hook.seconds)
         if len(body) < LARGE_BYTES:
             return read_answer(body, uid, version, mutating=mutating)
         return await asyncio.to_thread(read_answer, body, uid, version, mutating=mutating)

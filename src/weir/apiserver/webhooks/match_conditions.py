@@ -15,6 +15,7 @@ from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.admission.expression_values import expression_values
 from weir.apiserver.auth.asking import Decide
 from weir.errors import Forbidden, qualified, resource_details
+from weir.objects.kind import Kind
 
 if TYPE_CHECKING:
     from weir.policies.expressions import Expression
@@ -23,14 +24,19 @@ CACHED_CONDITIONS = 1000
 
 
 def conditions_hold(
-    conditions: Iterable[Mapping[str, Any]], a: Attributes, decide: Decide | None, *, ignore_failures: bool
+    conditions: Iterable[Mapping[str, Any]],
+    a: Attributes,
+    kind: Kind,
+    decide: Decide | None,
+    *,
+    ignore_failures: bool,
 ) -> bool:
-    """Return whether every condition holds; raises Forbidden for a failed one that is not to be ignored."""
+    """Return whether every condition holds of the write as *kind*; raises Forbidden for a failure that counts."""
     from weir.policies import conditions as condition_rules
     from weir.policies.expressions import MATCH_BUDGET, Inputs
 
     compiled = [_compiled(condition.get("expression", "")) for condition in conditions]
-    inputs = Inputs(expression_values(a, decide), {}, MATCH_BUDGET)
+    inputs = Inputs(expression_values(a, decide, kind), {}, MATCH_BUDGET)
     try:
         return condition_rules.conditions_hold(compiled, inputs, ignore_failures=ignore_failures)
     except condition_rules.ConditionsFailed as error:

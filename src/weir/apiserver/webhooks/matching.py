@@ -1,7 +1,7 @@
 """Does this webhook want to see this write?
 
-Spec: admissionregistration.k8s.io/v1. Rules and selectors are those of policies (weir.policies.matching). Webhooks are
-sent the version that is stored, so `matchPolicy: Equivalent` finds nothing here that `Exact` does not.
+Spec: admissionregistration.k8s.io/v1. Rules and selectors are those of policies (weir.policies.matching). The answer is
+the version in which the webhook is sent the objects: the client's, or with `matchPolicy: Equivalent` that of the rule.
 
 Not here: match conditions (weir.apiserver.webhooks.match_conditions), calling (weir.apiserver.webhooks.client), the
 order of calls (weir.apiserver.webhooks.dispatch).
@@ -16,7 +16,8 @@ from typing import Any
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.webhooks.match_conditions import conditions_hold
-from weir.policies.matching import rule_matches, selectors_match
+from weir.objects.kind import Kind
+from weir.policies.matching import matched_kind, selectors_match
 
 Document = Mapping[str, Any]
 
@@ -57,23 +58,24 @@ def hooks_of(configurations: Iterable[Document]) -> tuple[Hook, ...]:
     )
 
 
-def wants(hook: Hook, a: Attributes, reader: Reader, decide: Decide | None = None) -> bool:
-    """Return whether *hook* is to be called; raises when that cannot be decided.
+def wants(hook: Hook, a: Attributes, reader: Reader, decide: Decide | None = None) -> Kind | None:
+    """Return as which kind *hook* is to be sent the write, None when it is not; raises when that cannot be decided.
 
     *decide* answers what match conditions ask about rights.
     """
-    return (
-        rules_match(hook, a) and selectors_match(hook.wire, a, reader) and _conditions_hold(hook, a, decide)
-    )
+    kind = rules_match(hook, a)
+    if kind is None or not selectors_match(hook.wire, a, reader):
+        return None
+    return kind if _conditions_hold(hook, a, kind, decide) else None
 
 
-def _conditions_hold(hook: Hook, a: Attributes, decide: Decide | None) -> bool:
+def _conditions_hold(hook: Hook, a: Attributes, kind: Kind, decide: Decide | None) -> bool:
     conditions = hook.wire.get("matchConditions")
     if not conditions:
         return True
-    return conditions_hold(conditions, a, decide, ignore_failures=hook.ignores_failures)
+    return conditions_hold(conditions, a, kind, decide, ignore_failures=hook.ignores_failures)
 
 
-def rules_match(hook: Hook, a: Attributes) -> bool:
-    """Return whether the hook's rules cover the write: the part that does not depend on the object."""
-    return any(rule_matches(rule, a) for rule in hook.wire.get("rules") or ())
+def rules_match(hook: Hook, a: Attributes) -> Kind | None:
+    """Return as which kind the hook's rules cover the write: the part that does not depend on the object."""
+    return matched_kind(hook.wire.get("rules") or (), a, exact=hook.wire.get("matchPolicy") == "Exact")

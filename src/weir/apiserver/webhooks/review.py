@@ -84,14 +84,12 @@ def review_version(hook: Document) -> str:
     )
 
 
-def request_of(a: Attributes, uid: str) -> dict[str, Any]:
-    """Return the `request` of an AdmissionReview."""
-    kind = _spoken_kind(a)
-    resource = {"group": a.kind.group, "version": a.kind.version, "resource": a.kind.plural}
-    request: dict[str, Any] = {"uid": uid, "kind": kind, "resource": resource}
+def request_of(a: Attributes, uid: str, kind: Kind) -> dict[str, Any]:
+    """Return the `request` of an AdmissionReview without the objects; *kind* is the version that the rule means."""
+    request: dict[str, Any] = {"uid": uid, "kind": _spoken_kind(a, kind), "resource": _resource(kind)}
     if a.subresource:
         request["subResource"] = a.subresource
-    request |= {"requestKind": kind, "requestResource": resource}
+    request |= {"requestKind": _spoken_kind(a, a.requested), "requestResource": _resource(a.requested)}
     if a.subresource:
         request["requestSubResource"] = a.subresource
     if a.name:
@@ -102,8 +100,6 @@ def request_of(a: Attributes, uid: str) -> dict[str, Any]:
     return request | {
         "operation": a.operation,
         "userInfo": a.user.info(),
-        "object": printed(a),
-        "oldObject": a.old,
         "dryRun": a.dry_run,
         "options": _options(a),
     }
@@ -117,12 +113,16 @@ def printed(a: Attributes) -> Document | None:
     return {**a.object, "status": empty["status"]} if "status" in empty else a.object
 
 
-def _spoken_kind(a: Attributes) -> dict[str, str]:
+def _spoken_kind(a: Attributes, kind: Kind) -> dict[str, str]:
     """Return the kind of what is sent: a subresource may speak another than its object (Binding, Eviction)."""
-    row = a.kind.subresource(a.subresource) if a.subresource else None
+    row = kind.subresource(a.subresource) if a.subresource else None
     if row is None or not row.kind:
-        return {"group": a.kind.group, "version": a.kind.version, "kind": a.kind.kind}
-    return {"group": row.group or a.kind.group, "version": row.version or a.kind.version, "kind": row.kind}
+        return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    return {"group": row.group or kind.group, "version": row.version or kind.version, "kind": row.kind}
+
+
+def _resource(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
 
 
 def _options(a: Attributes) -> Document | None:
@@ -134,10 +134,13 @@ def _options(a: Attributes) -> Document | None:
     return {**dry_run, **given, "kind": kind, "apiVersion": "meta.k8s.io/v1"}
 
 
-def encoded(a: Attributes, uid: str, version: str) -> bytes:
-    """Return the whole AdmissionReview to send."""
+def encoded(
+    a: Attributes, uid: str, version: str, kind: Kind, new: Document | None, old: Document | None
+) -> bytes:
+    """Return the whole AdmissionReview to send; the objects are in the version of *kind*."""
     review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    return msgspec.json.encode({**review, "request": request_of(a, uid)})
+    request = {**request_of(a, uid, kind), "object": new, "oldObject": old}
+    return msgspec.json.encode({**review, "request": request})
 
 
 def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answer:

@@ -9,13 +9,24 @@ from tests.unit.apiserver.admission_world import Objects, create, namespace, pod
 from weir.apiserver.admission import Attributes
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import Action, Decision
-from weir.apiserver.webhooks.matching import Hook, hooks_of, rule_matches, wants
-from weir.apiserver.webhooks.review import CallFailed, encoded, read_answer, refusal, review_version
+from weir.apiserver.webhooks.matching import Hook, hooks_of, wants
+from weir.apiserver.webhooks.review import CallFailed, encoded, printed, read_answer, refusal, review_version
 from weir.errors import BadRequest, Forbidden, NotFound
 from weir.objects.kinds import by_kind
+from weir.policies.matching import rule_matches
 
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 WORLD = Objects(namespace("ns", metadata={"labels": {"tier": "gold"}}))
+
+
+def wanted_by(*asked):
+    """Whether a hook wants to see a write, in whatever version."""
+    return wants(*asked) is not None
+
+
+def sent(a, uid="u"):
+    """The review of a write in its own version."""
+    return encoded(a, uid, "v1", a.requested, printed(a), a.old)
 
 
 def hook(**rest):
@@ -56,13 +67,13 @@ def test_a_namespace_is_of_the_cluster_although_it_lies_in_itself(scope, covers)
 
 @pytest.mark.parametrize(("tier", "wanted"), [("gold", True), ("tin", False)])
 def test_the_namespace_must_match(tier, wanted):
-    assert wants(hook(namespaceSelector={"matchLabels": {"tier": tier}}), create(pod()), WORLD) is wanted
+    assert wanted_by(hook(namespaceSelector={"matchLabels": {"tier": tier}}), create(pod()), WORLD) is wanted
 
 
 def test_objects_of_the_cluster_are_never_exempt_by_namespace():
     nodes = hook(namespaceSelector={"matchLabels": {"tier": "tin"}})
     nodes = Hook("c", 0, {**nodes.wire, "rules": [{**RULE, "resources": ["nodes"]}]})
-    assert wants(nodes, create(stored("v1", "Node", "n")), WORLD)
+    assert wanted_by(nodes, create(stored("v1", "Node", "n")), WORLD)
 
 
 def test_a_namespace_being_made_is_matched_by_the_labels_it_will_have():
@@ -71,12 +82,12 @@ def test_a_namespace_being_made_is_matched_by_the_labels_it_will_have():
         "namespaceSelector": {"matchLabels": {"a": "b"}},
     }
     asked = [create(namespace("new", metadata={"labels": labels})) for labels in ({"a": "b"}, {})]
-    assert [wants(Hook("c", 0, wire), a, WORLD) for a in asked] == [True, False]
+    assert [wanted_by(Hook("c", 0, wire), a, WORLD) for a in asked] == [True, False]
 
 
 def test_a_missing_namespace_is_not_found():
     with pytest.raises(NotFound):
-        wants(hook(namespaceSelector={"matchLabels": {"a": "b"}}), create(pod()), Objects())
+        wanted_by(hook(namespaceSelector={"matchLabels": {"a": "b"}}), create(pod()), Objects())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +101,7 @@ def test_the_object_matches_by_what_it_was_or_will_be(new, old, wanted):
     updates = Hook(
         "c", 0, {"rules": [{**RULE, "operations": ["*"]}], "objectSelector": {"matchLabels": {"a": "b"}}}
     )
-    assert wants(updates, update(*documents), WORLD) is wanted
+    assert wanted_by(updates, update(*documents), WORLD) is wanted
 
 
 def condition(*expressions, **rest):
@@ -109,14 +120,14 @@ def condition(*expressions, **rest):
     ],
 )
 def test_match_conditions_must_all_hold(expressions, wanted):
-    assert wants(condition(*expressions), create(pod()), WORLD) is wanted
+    assert wanted_by(condition(*expressions), create(pod()), WORLD) is wanted
 
 
 def test_a_condition_that_fails_refuses_or_skips_as_the_policy_says():
     text = "object.spec.nothing == 1"
-    assert wants(condition(text, failurePolicy="Ignore"), create(pod()), WORLD) is False
+    assert wanted_by(condition(text, failurePolicy="Ignore"), create(pod()), WORLD) is False
     with pytest.raises(Forbidden) as refused:
-        wants(condition(text, failurePolicy="Fail"), create(pod()), WORLD)
+        wanted_by(condition(text, failurePolicy="Fail"), create(pod()), WORLD)
     assert refused.value.message == (
         "pods \"p\" is forbidden: expression 'object.spec.nothing == 1' resulted in error: no such key: nothing"
     )
@@ -142,7 +153,7 @@ def test_a_condition_may_ask_what_the_user_may_do(expression, wanted):
         pods = action == Action("create", "", "pods", namespace="ns")
         return Decision(pods or action == Action("get", path="/healthz"))
 
-    assert wants(condition(expression), create(pod()), WORLD, decide) is wanted
+    assert wanted_by(condition(expression), create(pod()), WORLD, decide) is wanted
 
 
 def test_hooks_are_called_by_configuration_name_then_as_written():
@@ -160,7 +171,7 @@ def test_a_review_tells_the_whole_write():
     a = create(
         pod(), user=User("jane", "7", ("dev",), {"k": ("v",)}), dry_run=True, options={"fieldManager": "m"}
     )
-    review = json.loads(encoded(a, "uid-1", "v1"))
+    review = json.loads(sent(a, "uid-1"))
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     assert review == {
@@ -198,7 +209,7 @@ def test_a_review_tells_the_whole_write():
     ],
 )
 def test_a_subresource_speaks_its_own_kind(subresource, kind):
-    request = json.loads(encoded(create(pod(), subresource=subresource), "u", "v1"))["request"]
+    request = json.loads(sent(create(pod(), subresource=subresource)))["request"]
     assert (request["kind"], request["subResource"], request["resource"]["resource"]) == (
         kind,
         subresource,
@@ -207,12 +218,12 @@ def test_a_subresource_speaks_its_own_kind(subresource, kind):
 
 
 def test_a_namespace_lies_in_itself():
-    assert json.loads(encoded(create(namespace("n")), "u", "v1"))["request"]["namespace"] == "n"
+    assert json.loads(sent(create(namespace("n"))))["request"]["namespace"] == "n"
 
 
 def test_a_delete_shows_what_is_deleted():
     a = Attributes("DELETE", by_kind("v1", "Pod"), namespace="ns", name="p", old=pod(), user=User("x"))
-    request = json.loads(encoded(a, "u", "v1"))["request"]
+    request = json.loads(sent(a))["request"]
     assert (request["object"], request["oldObject"], request["options"]["kind"]) == (
         None,
         pod(),

@@ -1,0 +1,132 @@
+"""How does a write look in the version that a rule names?
+
+Spec: admissionregistration.k8s.io/v1 `matchPolicy: Equivalent`. A webhook or policy whose rule names another version of
+what is written is shown the objects in that version, and what it changes is taken back from there. Kinds of the table
+and definitions without a webhook are converted at once. Where a definition names a webhook, conversion takes a request:
+`as_kind` raises `Unconverted`, whoever can wait has `fetch` ask the webhook, and then admission goes on from where it
+was. What was converted is remembered with the write, so that nothing is asked twice.
+Not here: which version a rule means (weir.policies.matching), conversion itself (weir.apiserver.registry.conversion).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.registry.conversion import from_storage, to_storage
+from weir.customresources.pruning import fill_defaults
+from weir.customresources.reading import settle_fields
+from weir.customresources.served import CustomResourceKind, in_storage_version
+from weir.errors import ApiError, InternalError
+from weir.objects.document import copied
+from weir.objects.kind import Kind
+from weir.objects.kinds import hub_of
+
+__all__ = ["Conversion", "InVersion", "Unconverted", "as_kind", "fetch", "seen_as", "taken_from"]
+
+Document = Mapping[str, Any]
+
+
+class Conversion(Protocol):
+    """How webhooks convert custom resources (weir.apiserver.customresources.webhook_conversion)."""
+
+    async def convert(self, kind: CustomResourceKind, document: dict[str, Any], to: str) -> dict[str, Any]:
+        """Return an object of *kind*'s version in the version *to*, as `group/version`."""
+
+
+class Unconverted(Exception):
+    """A webhook has to convert an object before admission can go on."""
+
+    def __init__(self, kind: CustomResourceKind, document: Document, to: Kind) -> None:
+        super().__init__(f"{kind.api_version} to {to.api_version}")
+        self.kind, self.to = kind, to
+        self.key = _key(kind, document, to)  #: a copy: the object itself may change before a webhook is asked
+
+
+def seen_as(a: Attributes, kind: Kind, document: Document | None) -> Document | None:
+    """Return an object of the write in the version of *kind*; what a subresource speaks (Scale) has one only."""
+    row = a.kind.subresource(a.subresource) if a.subresource else None
+    return document if row is not None and row.kind else as_kind(a, kind, a.kind, document)
+
+
+def taken_from(a: Attributes, kind: Kind, document: Document) -> Document | None:
+    """Return the write's object as it was left in the version of *kind*, in its own version again.
+
+    What a custom resource lacks now is filled in by the version in which it was changed.
+    """
+    row = a.kind.subresource(a.subresource) if a.subresource else None
+    if row is not None and row.kind:
+        return document
+    if isinstance(kind, CustomResourceKind) and kind is not a.kind:
+        document = copied(document)
+        fill_defaults(document, kind.schema)
+    return as_kind(a, a.kind, kind, document)
+
+
+def as_kind(a: Attributes, kind: Kind, own: Kind, document: Document | None) -> Document | None:
+    """Return a document of *own* in the version of *kind*; raises Unconverted when a webhook has to be asked."""
+    if document is None or kind is own:
+        return document
+    if isinstance(own, CustomResourceKind):
+        if own.version == kind.version:
+            return document
+        if not own.asks_webhook:
+            return {**document, "apiVersion": kind.api_version}
+        found = a.conversions.get(_key(own, document, kind))
+        if found is None:
+            raise Unconverted(own, document, kind)
+        return msgspec.json.decode(found)  # type: ignore[no-any-return]
+    shown = from_storage(kind, to_storage(own, dict(document)))
+    return {**shown, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _key(own: Kind, document: Document, kind: Kind) -> tuple[str, str, bytes]:
+    return own.api_version, kind.api_version, msgspec.json.encode(document)
+
+
+async def fetch(conversion: Conversion | None, a: Attributes, wanted: Unconverted) -> None:
+    """Have a webhook convert what is wanted; raises InternalError when it does not."""
+    if conversion is None:
+        raise InternalError(f"nothing converts {wanted}")
+    try:
+        document = msgspec.json.decode(wanted.key[2])
+        found = await conversion.convert(wanted.kind, document, wanted.to.api_version)
+    except ApiError as error:
+        raise InternalError(
+            f"Internal error occurred: {error.message}",
+            reason="InternalError",
+            details={"causes": [{"message": error.message}]},
+        ) from error
+    a.conversions[wanted.key] = msgspec.json.encode(found)
+
+
+class InVersion:
+    """Other objects as policies see them (weir.policies.dispatch.Reader): in the version that the paramKind names."""
+
+    def __init__(self, reader: Reader, a: Attributes) -> None:
+        self._reader, self._a = reader, a
+
+    def get_now(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        stored = _stored(kind)
+        return self._shown(kind, stored, self._reader.get_now(stored, namespace, name))
+
+    def list_now(self, kind: Kind, namespace: str | None) -> Sequence[Document]:
+        stored = _stored(kind)
+        found = (self._shown(kind, stored, one) for one in self._reader.list_now(stored, namespace))
+        return [one for one in found if one is not None]
+
+    def _shown(self, kind: Kind, stored: Kind, document: Document | None) -> Document | None:
+        if stored is kind or document is None:
+            return document
+        shown = as_kind(self._a, kind, stored, document)
+        if isinstance(kind, CustomResourceKind) and shown is not None:
+            shown = copied(shown)
+            settle_fields(shown, kind.schema)  # as who reads this version
+        return shown
+
+
+def _stored(kind: Kind) -> Kind:
+    return in_storage_version(kind) if isinstance(kind, CustomResourceKind) else hub_of(kind)
