@@ -13,17 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from weir.objects.core import (
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-    View,
-    ViewError,
-    read,
-)
+from weir.objects.core import Namespace, Node, Pod, View, ViewError, read
 from weir.objects.device_versions import to_v1
 from weir.objects.resource import (
     DeviceClass,
@@ -34,6 +24,7 @@ from weir.objects.resource import (
 )
 from weir.objects.v1alpha4 import VERSION as RELAXED
 from weir.objects.v1alpha4 import relax
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 #: Kinds a World understands, with the view that reads them and the field of World they live in.
 _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {

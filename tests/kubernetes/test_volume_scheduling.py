@@ -10,8 +10,9 @@ from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
 from tests.kubernetes.test_scheduling import GATES, NODES, PODS, agree, outcome, unbound
 from weir.client.http import connect
-from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
+from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.preemption import preempt
 from weir.scheduler.profile_arguments import ProfileArguments

@@ -16,7 +16,7 @@ from weir.cli._options import Option, Where
 from weir.gates import FEATURES, GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
-    from weir.client.cluster_gates import KnownGates
+    from weir.client.known_gates import KnownGates
     from weir.client.snapshot import Missing
 
 T = TypeVar("T")
@@ -62,7 +62,8 @@ def known_gates(
     namespaces: Iterable[str] = ("default",),
 ) -> KnownGates:
     """Return the gates an answer may use that depends on the components *needs*; of files (None), the default."""
-    from weir.client.cluster_gates import KnownGates, learn
+    from weir.client.cluster_gates import learn
+    from weir.client.known_gates import KnownGates
 
     if where is None or where.dump or given.keys() >= set(FEATURES):
         return KnownGates.default(given)

@@ -43,7 +43,7 @@ from weir.cli.render import (
 )
 
 if TYPE_CHECKING:
-    from weir.client.cluster_gates import KnownGates
+    from weir.client.known_gates import KnownGates
     from weir.explain.explanation import Explanation
     from weir.explain.subject import Subject
     from weir.gates import Gates
@@ -224,7 +224,7 @@ def _once(
 
 def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
     """Return the tolerations that a pod has only through weir's operator, as they were written."""
-    from weir.client.cluster_gates import OPERATOR
+    from weir.client.known_gates import OPERATOR
     from weir.explain.phrases import gate_of
     from weir.lowering.originals import extended_entries
     from weir.lowering.tolerations import read_entry
@@ -238,7 +238,7 @@ def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[di
 
 def _said_of(lowered: list[dict[str, Any]]) -> str:
     """Return the same for people; "" when there is nothing to say."""
-    from weir.client.cluster_gates import OPERATOR
+    from weir.client.known_gates import OPERATOR
     from weir.explain.phrases import asks, short
     from weir.lowering.tolerations import read_entry
 

@@ -7,31 +7,30 @@ none of these answers is "not known", and an answer that depends on it has to sa
 A cluster that weir's operator extends has the features of its gates although every component has them off.
 What surprises: a gate that the API server does not know at all is off in every component, because none may be newer
 than the API server (Kubernetes' version skew policy).
-Not here: which gates an object needs (weir.objects.features), what an answer does with an unknown gate (the commands).
+Not here: the gates an answer uses (weir.client.known_gates), which gates an object needs (weir.objects.features), what
+an answer does with an unknown gate (the commands).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from weir.client.api import Client, Reply, Unreachable
+from weir.client.known_gates import OPERATOR, KnownGates, Learned, is_set
 from weir.gates import (
-    ALL_FEATURES,
     DEVICE_TAINT_RULES,
     DEVICE_TAINTS,
     EXTENDED,
     FEATURES,
-    KNOWN,
     SEMVER_COMPARISON,
     TOLERATION_CEL,
     TOLERATION_COMPARISON,
-    Gates,
 )
 from weir.lowering.webhooks import MUTATING_CONFIGURATION
 
@@ -55,90 +54,6 @@ _MOST_KUBELETS: Final = 3
 _PATIENCE_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """Whether one gate is on (None: not known), and how that was learned or why not."""
-
-    on: bool | None
-    how: str
-
-
-@dataclass(frozen=True)
-class KnownGates:
-    """The gates that an answer uses: each feature on, off or not known, with how one knows.
-
-    >>> known = KnownGates.default({"TaintTolerationCEL": False})
-    >>> known.unknown, known.possible(FEATURES)[0].cel
-    ((), False)
-    """
-
-    features: Mapping[str, Learned]
-    settings: Mapping[str, bool]  #: what a person set, other gates included
-
-    @classmethod
-    def default(cls, settings: Mapping[str, bool]) -> KnownGates:
-        """Return weir's own default with *settings* changed: for manifests and dumps, which say nothing of gates."""
-        gates = Gates(settings)
-        return cls(
-            {
-                name: Learned(gates.enabled(name), GIVEN if _set(name, settings) else DEFAULT)
-                for name in FEATURES
-            },
-            settings,
-        )
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The gates of which nobody knows whether they are on."""
-        return tuple(name for name, learned in self.features.items() if learned.on is None)
-
-    def possible(self, used: Collection[str]) -> list[Gates]:
-        """Return the gates the cluster may have: one value, or, where a gate in *used* is unknown, off and then on."""
-        doubtful = [name for name in self.unknown if name in used]
-        others = {
-            name: bool(learned.on) if learned.on is not None else ALL_FEATURES.enabled(name)
-            for name, learned in self.features.items()
-            if name not in doubtful
-        }
-        base = Gates(self.settings).replace(_consistent(others))
-        if not doubtful:
-            return [base]
-        return [base.replace(dict.fromkeys(doubtful, on)) for on in (False, True)]
-
-    def line(self) -> str:
-        """Return in one line which gates are used and how one knows, as every answer ends."""
-        groups: dict[tuple[bool | None, str], list[str]] = {}
-        for name, learned in self.features.items():
-            groups.setdefault((learned.on, learned.how), []).append(name)
-        words = {True: "on", False: "off", None: "not known"}
-        if len(groups) == 1:
-            ((on, how),) = groups
-            return f"Feature gates: all features of the four KEPs {words[on]} ({how})"
-        parts = (f"{', '.join(names)} {words[on]} ({how})" for (on, how), names in groups.items())
-        return f"Feature gates: {'; '.join(parts)}"
-
-    def report(self) -> dict[str, dict[str, Any]]:
-        """Return the same for machines: gate → on (null: not known), and how one knows."""
-        return {name: {"on": learned.on, "how": learned.how} for name, learned in self.features.items()}
-
-
-#: How one knows of a feature that works although no component has it.
-OPERATOR: Final = "through weir's operator"
-DEFAULT: Final = "weir's default; --feature-gates changes it"
-GIVEN: Final = "given with --feature-gates"
-
-
-def _set(name: str, settings: Mapping[str, bool]) -> bool:
-    return name in settings or {"ALPHA": "AllAlpha", "BETA": "AllBeta"}.get(KNOWN[name].stage) in settings
-
-
-def _consistent(features: dict[str, bool]) -> dict[str, bool]:
-    """Return *features* without a rule gate on above a taint gate that is off, which no component would accept."""
-    if features.get(DEVICE_TAINTS) is False:
-        return {**features, DEVICE_TAINT_RULES: False}
-    return features
-
-
 @dataclass(frozen=True)
 class ClusterGates:
     """What was learned of each component's gates."""
@@ -153,7 +68,7 @@ class ClusterGates:
         """
         given = KnownGates.default(settings)
         features = {
-            name: given.features[name] if _set(name, settings) else self._joined(name, tuple(needs))
+            name: given.features[name] if is_set(name, settings) else self._joined(name, tuple(needs))
             for name in FEATURES
         }
         return KnownGates(features, settings)

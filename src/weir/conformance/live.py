@@ -29,7 +29,7 @@ from weir.client.cache import Informer, decode_document
 from weir.clock import RealClock
 from weir.conformance.others import own_part
 from weir.conformance.renaming import LABEL, STORY, Names
-from weir.controllers.nodes.lifecycle import OWNED
+from weir.controllers.nodes.condition_taints import OWNED
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind, find_kind
 from weir.objects.times import format_time

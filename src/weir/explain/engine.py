@@ -20,12 +20,13 @@ from typing import Any, Final, Protocol
 import msgspec
 import numpy as np
 
+from weir.explain.countable import PLENTY, PLENTY_OF_THE_REST, countable, countable_node, countable_pod
 from weir.explain.devices import born, claims_in, considered, evicted_at_once, missing
 from weir.explain.reasons import Gated
 from weir.explain.storage import made_claims, storage_in
 from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
-from weir.objects.core import Container, Node, Pod, Taint, read
+from weir.objects.core import Node, Pod, Taint, read
 from weir.objects.requests import PODS, node_allocatable, pod_requests
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
@@ -42,12 +43,8 @@ from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.scheduler.volumes import Storage
 from weir.taints.eviction import Stay, stay
 from weir.taints.toleration import EVICTING
-from weir.values.quantity import find_quantity
 from weir.world import World
 
-#: More than any pod asks for, and little enough to be multiplied: what a node that does not say is taken to have.
-_PLENTY: Final = {"cpu": str(2**40), PODS: str(2**40)}
-_PLENTY_OF_THE_REST: Final = str(2**50)
 #: What a kubelet looks at before it runs a pod that names its node.
 _OF_KUBELET: Final = frozenset(
     {
@@ -201,9 +198,9 @@ def with_room(node: Node, names: tuple[str, ...]) -> Node:
     if said is not None and PODS in said:
         return node
     amounts: dict[str, Any] = dict(node.status.allocatable or node.status.capacity or {})
-    amounts.setdefault(PODS, _PLENTY[PODS])
+    amounts.setdefault(PODS, PLENTY[PODS])
     if said is None:
-        amounts = {name: _PLENTY.get(name, _PLENTY_OF_THE_REST) for name in names}
+        amounts = {name: PLENTY.get(name, PLENTY_OF_THE_REST) for name in names}
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=amounts))
 
 
@@ -390,59 +387,3 @@ def with_uid(pod: Pod) -> Pod:
     from weir.explain.storage import UNBORN
 
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=UNBORN))
-
-
-# ── amounts beyond all columns ───────────────────────────────────────────────────────────────────
-
-
-def countable(world: World) -> World:
-    """Return *world* with the amounts of nodes and pods cut to what the engine can count."""
-    nodes = map(countable_node, world.nodes.values())
-    return world.overlay(*nodes, *(countable_pod(pod, 1) for pod in world.pods.values()))
-
-
-def countable_node(node: Node) -> Node:
-    """Return *node* with its amounts cut to what the engine can count."""
-    status = msgspec.structs.replace(
-        node.status,
-        allocatable=_cut(node.status.allocatable, 1),
-        capacity=_cut(node.status.capacity, 1),
-    )
-    return msgspec.structs.replace(node, status=status)
-
-
-def countable_pod(pod: Pod, times: int) -> Pod:
-    """Return *pod* with every amount cut to *times* the most a node can have."""
-
-    def cut(container: Container) -> Container:
-        resources = container.resources
-        if resources is None:
-            return container
-        less = msgspec.structs.replace(
-            resources, requests=_cut(resources.requests, times), limits=_cut(resources.limits, times)
-        )
-        return msgspec.structs.replace(container, resources=less)
-
-    spec = msgspec.structs.replace(
-        pod.spec,
-        containers=tuple(map(cut, pod.spec.containers)),
-        init_containers=tuple(map(cut, pod.spec.init_containers or ())) or None,
-        overhead=_cut(pod.spec.overhead, times),
-    )
-    if spec.resources is not None:
-        whole = spec.resources
-        less = msgspec.structs.replace(
-            whole, requests=_cut(whole.requests, times), limits=_cut(whole.limits, times)
-        )
-        spec = msgspec.structs.replace(spec, resources=less)
-    return msgspec.structs.replace(pod, spec=spec)
-
-
-def _cut(amounts: Mapping[str, Any] | None, times: int) -> dict[str, Any] | None:
-    if amounts is None:
-        return None
-    found: dict[str, Any] = {}
-    for name, amount in amounts.items():
-        quantity, most = find_quantity(str(amount)), times * int(_PLENTY.get(name, _PLENTY_OF_THE_REST))
-        found[name] = str(most) if quantity is not None and quantity.value > most else amount
-    return found

@@ -16,15 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from weir.apiserver.admission.storage import default_class
-from weir.objects.core import (
-    ObjectMeta,
-    OwnerReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-    read,
-)
+from weir.objects.core import ObjectMeta, OwnerReference, Pod, read
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.volumes import (
     BIND_COMPLETED,
     NO_PROVISIONER,

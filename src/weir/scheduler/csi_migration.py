@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from weir.objects.core import PersistentVolume, PersistentVolumeSpec, Volume
+from weir.objects.core import Volume
+from weir.objects.volumes import PersistentVolume, PersistentVolumeSpec
 
 #: In-tree plugin → the CSI driver that took over.
 DRIVERS: Final = {

@@ -22,9 +22,9 @@ from weir.devices.pool import PoolKey
 from weir.devices.tracker import Problem, Update
 from weir.errors import Forbidden, NotFound, WeirError
 from weir.gates import DEVICE_TAINT_RULES, Gates
-from weir.objects.core import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.claims import Claims
 from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
 from weir.scheduler.queueing_hints import SLICE_ADD, SLICE_UPDATE, ClusterEvent, object_events

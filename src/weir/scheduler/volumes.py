@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from weir.objects.core import (
-    LabelSelector,
-    ObjectMeta,
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-    View,
-)
+from weir.objects.core import LabelSelector, ObjectMeta, Pod, View
+from weir.objects.volumes import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.values.quantity import find_quantity
 
 if TYPE_CHECKING:

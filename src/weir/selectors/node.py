@@ -22,10 +22,10 @@ from weir.objects.core import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    PersistentVolume,
     Pod,
     PreferredSchedulingTerm,
 )
+from weir.objects.volumes import PersistentVolume
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.semver import find_tolerant
 

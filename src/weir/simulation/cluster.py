@@ -26,7 +26,7 @@ from weir.apiserver.registry import codec
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.cache import Informer, decode_document
 from weir.client.version_skew import forget
-from weir.controllers.nodes.lifecycle import OWNED
+from weir.controllers.nodes.condition_taints import OWNED
 from weir.errors import NotFound
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind

@@ -25,7 +25,7 @@ from weir.world import World, flatten
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.client.cache import Informer
-    from weir.client.cluster_gates import KnownGates
+    from weir.client.known_gates import KnownGates
     from weir.objects.kind import Kind
 
 Document = dict[str, Any]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from weir.cli.inputs import Held
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE, run
-from weir.client.cluster_gates import KnownGates
+from weir.client.known_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, Missing
 
 POD = """\

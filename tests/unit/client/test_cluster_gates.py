@@ -8,15 +8,8 @@ import json
 import pytest
 
 from weir.client.api import Client, Reply
-from weir.client.cluster_gates import (
-    API_SERVER,
-    CONTROLLERS,
-    KUBELET,
-    SCHEDULER,
-    KnownGates,
-    Learned,
-    learn,
-)
+from weir.client.cluster_gates import API_SERVER, CONTROLLERS, KUBELET, SCHEDULER, learn
+from weir.client.known_gates import KnownGates, Learned
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
 
 METRICS = b"""\

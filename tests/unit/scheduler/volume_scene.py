@@ -1,7 +1,8 @@
 """A cluster of nodes, claims and volumes over one engine, for the tests of plugins that look at volumes."""
 
 from weir.gates import ALL_FEATURES
-from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
+from weir.objects.core import Node, Pod, read
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.volumes import (

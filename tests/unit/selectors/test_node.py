@@ -6,14 +6,8 @@ import pytest
 import yaml
 
 from weir.gates import ALL_FEATURES, SEMVER_COMPARISON
-from weir.objects.core import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PersistentVolume,
-    Pod,
-    read,
-)
+from weir.objects.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, read
+from weir.objects.volumes import PersistentVolume
 from weir.selectors.node import (
     Match,
     match_field,

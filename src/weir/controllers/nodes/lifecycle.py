@@ -5,7 +5,8 @@ What surprises: NoSchedule taints follow conditions at once, NoExecute taints wa
 wait for ever when the whole cluster looks dead. A node is measured by when this process last saw it
 report, so a restart gives every node a new grace period. Every five seconds only those are looked at that changed,
 that are not well, or whose grace is over: nodes that are well cost nothing.
-Not here: who leaves because of the taints (weir.controllers.nodes.taint_eviction), zones and rates (.zones).
+Not here: which taints conditions stand for (.condition_taints), who leaves because of the taints (.taint_eviction),
+zones and rates (.zones).
 """
 
 from __future__ import annotations
@@ -18,46 +19,37 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
+from weir.controllers.nodes.condition_taints import (
+    EVICTING_KEYS,
+    OWNED,
+    evicting,
+    node_event,
+    ready_status,
+    set_taints,
+    status_patch,
+    unknown_conditions,
+    wanted_keys,
+    without,
+)
 from weir.controllers.nodes.postponed_heartbeats import PostponedHeartbeats
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
-from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
-from weir.controllers.runtime.views import Condition, Node, parse_time
+from weir.controllers.runtime.views import Node, parse_time
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
-from weir.taints.wellknown import (
-    DISK_PRESSURE,
-    MEMORY_PRESSURE,
-    NETWORK_UNAVAILABLE,
-    NOT_READY,
-    PID_PRESSURE,
-    UNREACHABLE,
-    UNSCHEDULABLE,
-)
+from weir.taints.wellknown import NOT_READY, UNREACHABLE
 
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 CHECK_PERIOD: Final = timedelta(seconds=5)
 GRACE: Final = timedelta(seconds=50)
 STARTUP_GRACE: Final = timedelta(seconds=60)
-EVICTING_KEYS: Final = frozenset({NOT_READY, UNREACHABLE})
-#: (condition, status) → the key of the taint it stands for
-CONDITION_TAINTS: Final = {
-    ("Ready", "False"): NOT_READY,
-    ("Ready", "Unknown"): UNREACHABLE,
-    ("MemoryPressure", "True"): MEMORY_PRESSURE,
-    ("DiskPressure", "True"): DISK_PRESSURE,
-    ("PIDPressure", "True"): PID_PRESSURE,
-    ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
-}
-OWNED: Final = frozenset({*CONDITION_TAINTS.values(), UNSCHEDULABLE})
-REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 # Keys are dataclasses, not tuples: tuples of one name would be equal, and one item would hide the other.
@@ -380,90 +372,3 @@ class NodeLifecycle(Controller):
             queue.rate = rate_of(states[zone], ready + unready)
             if queue.due(now) is not None:
                 yield WakeAt(ZoneKey(zone), now)
-
-
-# ── reading and writing nodes ────────────────────────────────────────────────────────────────────
-
-
-def ready_status(node: Node) -> str:
-    """Return what the node's Ready condition says, nothing when it has none."""
-    ready = node.status.condition("Ready")
-    return ready.status if ready is not None else ""
-
-
-def wanted_keys(node: Node) -> Iterator[str]:
-    """Yield the keys of the NoSchedule taints that the node's conditions stand for."""
-    for condition in node.status.conditions or ():
-        key = CONDITION_TAINTS.get((condition.type, condition.status))
-        if key is not None:
-            yield key
-    if node.spec.unschedulable:
-        yield UNSCHEDULABLE
-
-
-def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the conditions of a node that fell silent, where they do not say so already; in the node's own order."""
-    own = [each.type for each in node.status.conditions or ()]
-    for type in sorted(REPORTED, key=lambda each: own.index(each) if each in own else len(own)):
-        present: Condition | None = node.status.condition(type)
-        if present is None:
-            reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
-            heartbeat = node.metadata.creation_timestamp
-        elif present.status != "Unknown":
-            reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
-            heartbeat = present.last_heartbeat_time
-        else:
-            continue
-        yield {
-            "type": type,
-            "status": "Unknown",
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": heartbeat,
-            "lastTransitionTime": format_time(now),
-        }
-
-
-def evicting(key: str, now: datetime) -> Taint:
-    """Return the NoExecute taint called *key*, added now."""
-    return Taint(key, "", "NoExecute", format_time(now))
-
-
-def without(node: Node, *keys: str) -> list[Taint]:
-    """Return the node's taints without the NoExecute ones called *keys*."""
-    return [taint for taint in node.taints if taint.effect != "NoExecute" or taint.key not in keys]
-
-
-def set_taints(node: Node, taints: list[Taint]) -> Patch:
-    """Return the change that gives the node these taints, if it was not changed meanwhile."""
-    documents = [
-        {
-            name: value
-            for name, value in (
-                ("key", taint.key),
-                ("value", taint.value),
-                ("effect", taint.effect),
-                ("timeAdded", taint.time_added),
-            )
-            if value
-        }
-        for taint in taints
-    ]
-    version = node.metadata.resource_version
-    return Patch(
-        NODES,
-        node.name,
-        "",
-        {"metadata": {"resourceVersion": version}, "spec": {"taints": documents or None}},
-    )
-
-
-def node_event(name: str, uid: str, reason: str, message: str) -> Record:
-    """Return what people read about a node that came or went."""
-    return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {message}")
-
-
-def status_patch(kind: Kind, name: str, namespace: str, conditions: list[dict[str, Any]]) -> Patch:
-    """Return the change of an object's conditions, each by its type."""
-    patch = {"status": {"conditions": conditions}}
-    return Patch(kind, name, namespace, patch, STRATEGIC_MERGE_PATCH, "status")

@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from weir.gates import Gates
-from weir.objects.core import PersistentVolumeClaim, Pod
+from weir.objects.core import Pod
+from weir.objects.volumes import PersistentVolumeClaim
 from weir.scheduler.framework import (
     ClusterScorePlugin,
     Code,

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from weir.objects.core import PersistentVolume, PersistentVolumeClaim, StorageClass
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.node_table import Bools, Ids, NodeTable
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.plugins.volume_reservation import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from weir.objects.core import PersistentVolume, PersistentVolumeClaim
+from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from weir.scheduler.framework import PluginError, Reservation
 from weir.scheduler.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, Storage, belongs_to, is_bound
 

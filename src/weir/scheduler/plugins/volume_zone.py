@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weir.objects.core import PersistentVolume, Pod
+from weir.objects.core import Pod
+from weir.objects.volumes import PersistentVolume
 from weir.scheduler.framework import (
     Code,
     Extensions,

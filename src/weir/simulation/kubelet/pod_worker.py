@@ -23,10 +23,11 @@ from weir.client.events import ObjectReference, Recorder
 from weir.client.queue import WorkQueue
 from weir.clock import Clock
 from weir.gates import Gates
-from weir.objects.core import Node, PersistentVolume, Pod, ViewError, read
+from weir.objects.core import Node, Pod, ViewError, read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
+from weir.objects.volumes import PersistentVolume
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.simulation.kubelet import claim_preparation, volume_mounts

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from weir.gates import Gates
-from weir.objects.core import PersistentVolume
+from weir.objects.volumes import PersistentVolume
 from weir.selectors.node import volume_selects_node
 
 REASON: Final = "FailedMount"

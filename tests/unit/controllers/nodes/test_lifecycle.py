@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.controllers.nodes.lifecycle import LEASES, CheckKey, NodeLifecycle, unknown_conditions
+from weir.controllers.nodes.condition_taints import unknown_conditions
+from weir.controllers.nodes.lifecycle import LEASES, CheckKey, NodeLifecycle
 from weir.controllers.runtime.actions import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import NODES, Listers
 from weir.gates import ALL_FEATURES

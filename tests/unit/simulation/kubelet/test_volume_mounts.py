@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
-from weir.objects.core import PersistentVolume, read
+from weir.objects.core import read
+from weir.objects.volumes import PersistentVolume
 from weir.simulation.kubelet.volume_mounts import mount_problem
 
 REFUSED = 'MountVolume.NodeAffinity check failed for volume "disk" : no matching NodeSelectorTerms'
