@@ -61,6 +61,10 @@ def budget(rng: random.Random, number: int) -> Document:
     }
 
 
+#: Their changes are of every kind: a label, a scale, a cordon, a drain, a deleted node, taints of both effects.
+SEEDS = (0, 1, 3, 4, 8, 22, 24, 25, 28)
+
+
 def change(rng: random.Random) -> Change:
     value = rng.randrange(900)
     node = Nodes((rng.choice(["n-0", "n-1"]),))
@@ -117,7 +121,7 @@ def ends(cluster: Cluster) -> Counter[tuple[str, str, str]]:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_pods_leave_at_the_same_time_and_end_in_the_same_places(seed):
     cluster, rng = living(seed)
     with cluster:
@@ -142,7 +146,7 @@ def test_the_same_pods_leave_at_the_same_time_and_end_in_the_same_places(seed):
     assert copies == [happened], made.say()
 
 
-@pytest.mark.parametrize("seed", range(20, 36))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_pods_that_cannot_be_touched_may_be_left_out(seed):
     cluster, rng = living(seed)
     with cluster:

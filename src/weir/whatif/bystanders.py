@@ -12,6 +12,7 @@ of the copy's API together with their owners. Alive are:
 - once a pod of the copy that fits nowhere could push out less important ones: all less important ones.
 
 A DaemonSet's pod that tolerates everything is moved by no taint, cordon or drain; its DaemonSet is left out for those.
+What makes or unmakes nodes, changes their labels or takes a taint away may let any DaemonSet in: all of them live then.
 What surprises: a change that could touch anything (gates, a new quota) leaves nobody out.
 Not here: what is made up for a snapshot (weir.whatif.completion). That the answer is the same as with everybody alive
 is held by tests/integration/test_what_if.py.
@@ -69,7 +70,8 @@ class Seen:
     pod_class: PodClass
     stirs: bool  #: waits, ends, or has claims
     ended: bool
-    steadfast: bool  #: a DaemonSet's pod that tolerates everything
+    daemon: bool  #: a DaemonSet's pod
+    steadfast: bool  #: one that tolerates everything
     replicated: bool  #: a ReplicaSet's pod, of which there may be more or fewer
 
 
@@ -89,7 +91,7 @@ class _Scope:
 
     nodes: set[str] = field(default_factory=set)
     workloads: set[tuple[str, str, str]] = field(default_factory=set)  #: kind, namespace, name
-    moves_daemons: bool = False
+    moves_daemons: bool = False  #: a DaemonSet may want a pod where it had none
 
 
 def divide(
@@ -134,8 +136,13 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
     found = _Scope()
     for change in changes:
         if isinstance(change, Taint | Cordon | Drain | Label | DeleteNode):
-            found.nodes |= set(_chosen(change.nodes.names, change.nodes.selector, nodes))
+            chosen = set(_chosen(change.nodes.names, change.nodes.selector, nodes))
+            found.nodes |= chosen
             found.moves_daemons |= isinstance(change, Label | DeleteNode)
+            if isinstance(change, Taint):
+                found.moves_daemons |= any(
+                    _takes_away(change, nodes[name]) for name in chosen if name in nodes
+                )
         elif isinstance(change, AddNodes):
             found.moves_daemons = True
         elif isinstance(change, Scale | Rollout):
@@ -155,6 +162,15 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
         elif not isinstance(change, Wait):
             return None
     return found
+
+
+def _takes_away(change: Taint, node: Document) -> bool:
+    """Return whether a taint of *node* is gone after the change, or has another value."""
+    return any(
+        taint.get("key") == edit.taint.key and edit.taint.effect in ("", taint.get("effect"))
+        for edit in change.edits
+        for taint in (node.get("spec") or {}).get("taints") or ()
+    )
 
 
 def _scope_of_manifests(change: Apply, found: _Scope) -> bool:
@@ -224,6 +240,7 @@ def _seen(source: Any, above: dict[str, str], owners: set[str], classes: PodClas
         classes.of(msgspec.structs.replace(pod, spec=unbound, metadata=plain)),
         bool((not node and not ended) or metadata.deletion_timestamp or spec.resource_claims),
         ended,
+        daemon,
         daemon and any(_tolerates_everything(each) for each in pod.tolerations),
         owner is not None and owner.kind in ("ReplicaSet", "ReplicationController"),
     )
@@ -260,7 +277,7 @@ def _alive(
             continue
         lost = one.node in touched or bool(one.node and one.node not in nodes)
         weak = below is not None and one.priority < below and not one.ended
-        if stirs or lost or weak or one.steadfast:
+        if stirs or lost or weak or (one.daemon and scope.moves_daemons):
             if one.replicated and not one.ended:
                 found.pods.add(one.key)
             else:

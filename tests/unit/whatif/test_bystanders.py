@@ -241,6 +241,39 @@ def test_a_daemons_pods_are_moved_by_what_makes_or_unmakes_nodes(change):
     assert alive(divided(*daemon(*EVERYTHING), change=change)) == ["on-a", "on-b"]
 
 
+def elsewhere() -> list[Document]:
+    """A DaemonSet that has no pod on the node that is changed, and tolerates nothing."""
+    return [workload("DaemonSet/agent"), pod("on-b", "b", "DaemonSet/agent")]
+
+
+def tainted(text: str, *, removes: bool = False) -> Taint:
+    return Taint(A, (TaintEdit(parse_taint(text, effect_required=False), removes),))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Label(A, (("x", "y"),)),
+        AddNodes(1, "a"),
+        Apply(({"kind": "Node", "metadata": {"name": "a"}},)),
+        tainted("k:NoSchedule", removes=True),
+        tainted("k", removes=True),
+        tainted("k=100:NoSchedule"),
+    ],
+)
+def test_a_daemon_lives_when_the_change_may_let_it_in(change):
+    nodes = [node("a", "NoSchedule"), node("b")]
+    assert alive(divided(*elsewhere(), change=change, nodes=nodes)) == ["on-b"]
+
+
+@pytest.mark.parametrize(
+    "change", [HOT, tainted("k:NoExecute"), tainted("other:NoSchedule"), Cordon(A), Drain(A)]
+)
+def test_a_daemon_is_left_out_where_a_change_only_keeps_others_away(change):
+    nodes = [node("a", "NoSchedule"), node("b")]
+    assert seated(divided(*elsewhere(), change=change, nodes=nodes)) == {"b": ["default/on-b"]}
+
+
 def test_a_daemons_pods_that_stir_live():
     going = pod(
         "on-b",
