@@ -22,9 +22,9 @@ settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.ex
 settings.load_profile("weir")
 
 
-# Of ten thousand tests nearly none leaves cycles behind, and looking for them as often as Python does takes a tenth of
-# the time. What a simulated cluster sets for itself is no less.
-gc.set_threshold(100_000, 50, 100)
+# Of ten thousand tests only those of whole clusters leave cycles behind, and looking for them after each takes a sixth
+# of their time. So rarely does a simulated cluster look itself; a worker is fifty megabytes larger for it.
+gc.set_threshold(1_000_000, 50, 100)
 
 # A run that was started in the background ignores Ctrl-C, and so would every program that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
