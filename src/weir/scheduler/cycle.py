@@ -20,6 +20,7 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
+from weir.scheduler.best_by_domain import best_by_domain
 from weir.scheduler.best_first import best_accepted
 from weir.scheduler.claims import Claims
 from weir.scheduler.feasibility import Feasibility
@@ -44,7 +45,8 @@ from weir.scheduler.profile import Profile, ProfileArguments
 from weir.scheduler.volumes import Storage
 from weir.taints.toleration import Evaluate
 
-#: Memory for the feasibility of classes before the least recently used is dropped; each holds about 17 bytes a node.
+#: Memory for the feasibility of classes before the least recently used is dropped; each holds about 17 bytes a node,
+#: one that is spread in a large cluster 8 more.
 _FEASIBILITY_BYTES: Final = 128 * 2**20
 _BYTES_A_NODE: Final = 17
 _LEAST_CLASSES: Final = 64
@@ -152,6 +154,10 @@ class Engine:
             best = best_accepted(feasibility)
             if best is not None:
                 return Placement(self._name(best), -1, reserves=bool(feasibility.plugins.reserves))
+            spread = best_by_domain(feasibility)
+            if spread is not None:
+                reserves = bool(feasibility.plugins.reserves)
+                return Placement(self._name(spread.row), spread.feasible, spread.score, reserves)
         feasible = self._sampled(self._feasible(feasibility, rows, nominated), rows)
         count = int(np.count_nonzero(feasible))
         if count == 0:

@@ -131,6 +131,10 @@ class Feasibility:
         self._epoch = -1
         self._cursor = self._static_cursor = -1
         self.asked = 0  #: rows judged since it was last read and cleared
+        self._touched: set[int] | None = (
+            None  #: rows whose keys changed since they were taken; None: all may have
+        )
+        self.kept_by_domain: object = None  #: what weir.scheduler.best_by_domain keeps about this class
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -152,6 +156,15 @@ class Feasibility:
         """Return what orders the rows: the better one is greater, one that does not take the pod is below zero."""
         self.sync()
         return self._keys[: self.table.size]
+
+    def take_touched(self) -> set[int] | None:
+        """Return the rows whose keys changed since the last call, or more; None when any may have."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def watched(self) -> list[tuple[Ids, int]]:
+        """Return the raw scores that are normalised, each with the highest of a row that takes the pod."""
+        return [(column.raw, column.highest) for column in self._watched]
 
     @property
     def normalizes(self) -> bool:
@@ -279,6 +292,8 @@ class Feasibility:
             self._resource_scores.sync(shared)
             self._update(np.fromiter(changed, np.int64, len(changed)))
             return
+        if self._touched is not None:
+            self._touched.update(table.log[self._cursor - position :])
         self._cursor = position
         self._resource_scores.sync(shared)
         if not self._watched or shared.flip_start + len(shared.flips) == self._flips:
@@ -297,6 +312,7 @@ class Feasibility:
             self._add_up(shared)
 
     def _add_up(self, shared: AmountScores) -> None:
+        self._touched = None
         np.add(shared.scores[: self.table.size], self._known_offsets, out=self._known_keys)
         self._tops = self._blocks.max(axis=1) if self.table.size > _FLAT else None
 
@@ -312,6 +328,7 @@ class Feasibility:
         table = self.table
         size, capacity = table.size, len(table.alive)
         self.asked += size
+        self._touched = None
         self._epoch = table.epoch
         self._cursor = table.log_start + len(table.log)
         self._static_cursor = table.static_start + len(table.static_log)
@@ -353,6 +370,7 @@ class Feasibility:
     def _score(self, ok: Bools, base: Ints) -> None:
         """Score every row, the normalised parts with the highest raw scores as they are now."""
         size = self.table.size
+        self._touched = None
         self._set_fixed()
         keys = (base << _RANK_BITS) + self._offset[:size]
         keys[~ok] = _INFEASIBLE
@@ -381,6 +399,8 @@ class Feasibility:
         )
 
     def _update(self, rows: Rows) -> None:
+        if self._touched is not None:
+            self._touched.update(rows.tolist())
         shared = self._shared
         if shared is not None:
             keys = shared.scores.take(rows)

@@ -172,6 +172,24 @@ class ClusterScorePlugin(Protocol):
         """Return scores from 0 to 100, meaningless outside of *feasible*; None when no node stands out."""
 
 
+@runtime_checkable
+class SpreadPlugin(FilterPlugin, ClusterScorePlugin, Protocol):
+    """A filter and score that treats nodes alike by their labels, and by pods counted on them by hostname."""
+
+    filters: bool  #: whether it refuses any node
+    scores: bool
+    topology_keys: tuple[str, ...]  #: the labels it goes by; () where it goes by more than them
+
+    def counted_by_hostname(self) -> Ints | None:
+        """Return the pods on every row that count for scores by hostname; None where none do."""
+
+    def codes_by_label(self, labels: Mapping[str, Ids]) -> Ids:
+        """Return what `codes` returns for nodes with these labels."""
+
+    def scores_by_label(self, labels: Mapping[str, Ids], nodes: Ints, counts: Ints) -> Ints:
+        """Return what `normalized_scores` returns for so many feasible *nodes* each, with *counts* pods by hostname."""
+
+
 class Reservation(Protocol):
     """What a plugin promised one pod on its node; weir.scheduler.prebind writes it down."""
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from weir.objects.core import LabelSelector, PodAffinityTerm
-from weir.scheduler.node_table import Ints, LabelColumn, NodeTable
+from weir.scheduler.node_table import Bools, Ints, LabelColumn, NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.selectors.labels import Selector, SelectorError, from_object
 
@@ -104,7 +104,8 @@ class PodCount:
         self.selects = selects  #: which pods are counted; None: those that carry a term
         self.rows: Ints = np.zeros(capacity, np.int64)
         self.total = 0
-        self._sums: dict[str, tuple[tuple[int, int], LabelColumn, Ints]] = {}
+        #: by label, and by the rows that count
+        self._sums: dict[tuple[str, int], tuple[tuple[int, int], LabelColumn, Ints, Bools | None]] = {}
 
     def move(self, row: int, sign: int, table: NodeTable) -> None:
         """Count one pod more or less on *row*."""
@@ -112,26 +113,31 @@ class PodCount:
             self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
         self.rows[row] += sign
         self.total += sign
-        for version, column, sums in self._sums.values():
-            if version == table.nodes_version:  # older sums are made anew when asked for
+        for version, column, sums, among in self._sums.values():
+            # older sums are made anew when asked for
+            if version == table.nodes_version and (among is None or among[row]):
                 sums[column.ids[row]] += sign
                 sums[-1] = 0  # nodes without the label end up here
 
-    def by_label(self, key: str, table: NodeTable) -> Ints:
-        """Return the pods counted on all nodes with each value of the label *key*, 0 in the last place."""
+    def by_label(self, key: str, table: NodeTable, among: Bools | None = None) -> Ints:
+        """Return the pods counted on all nodes with each value of the label *key*, 0 in the last place.
+
+        Only the rows *among* count, if they are given; the same array stands for the same rows until a node changes.
+        """
         version = table.nodes_version
-        known = self._sums.get(key)
+        known = self._sums.get((key, id(among)))
         if known is not None and known[0] == version:
             return known[2]
         column = table.label(key)
         ids = column.ids[: table.size]
         rows = self.on_rows(table)
-        there = ids >= 0
+        there = ids >= 0 if among is None else (ids >= 0) & among
         sums = np.zeros(len(column.values) + 1, np.int64)
         np.add.at(sums, ids[there], rows[there])
+        self._sums = {each: kept for each, kept in self._sums.items() if kept[0] == version}
         if len(self._sums) >= _MOST_SUMS:
             self._sums.clear()  # topology keys are the pods' to choose
-        self._sums[key] = (version, column, sums)
+        self._sums[key, id(among)] = (version, column, sums, among)
         return sums
 
     def on_rows(self, table: NodeTable) -> Ints:

@@ -28,6 +28,7 @@ from weir.scheduler.framework import (
     ReservePlugin,
     Scope,
     ScorePlugin,
+    SpreadPlugin,
 )
 from weir.scheduler.node_table import Bools, Ids, Ints
 from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
@@ -71,6 +72,9 @@ class ClassPlugins:
 
         #: the filter that may be asked about the best nodes first (weir.scheduler.best_first), if there is one
         self.lazy_filter = self._lazy_filter()
+        #: the plugin that treats nodes alike by their labels (weir.scheduler.best_by_domain), if no other one looks at
+        #: all nodes; with the weight of its scores
+        self.spread = self._spread()
 
     def _lazy_filter(self) -> LazyFilterPlugin | None:
         if len(self.cluster_filters) != 1 or self.pre_score:
@@ -78,6 +82,19 @@ class ClassPlugins:
         (search,) = self.cluster_filters
         others = [score for score, _ in self.cluster_scores if score.name != search.name]
         return search if not others and isinstance(search, LazyFilterPlugin) else None
+
+    def _spread(self) -> tuple[SpreadPlugin, int] | None:
+        looking = {
+            id(plugin): plugin for plugin in (*self.cluster_filters, *(p for p, _ in self.cluster_scores))
+        }
+        if len(looking) != 1 or self.pre_score:
+            return None
+        (plugin,) = looking.values()
+        if not isinstance(plugin, SpreadPlugin) or not plugin.topology_keys:
+            return None
+        if plugin.filters and not self.cluster_filters:
+            return None  # a profile in which it only scores
+        return plugin, self.cluster_scores[0][1] if self.cluster_scores else 0
 
     def _scores(self, scope: Scope, *, normalized: bool) -> list[tuple[ScorePlugin, int]]:
         return [

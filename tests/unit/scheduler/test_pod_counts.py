@@ -1,5 +1,7 @@
 """Counts of pods by selector and by term live as long as something reads them or some pod carries them."""
 
+import numpy as np
+
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler import pod_counts
@@ -56,3 +58,23 @@ def test_a_term_that_a_pod_still_carries_is_kept(monkeypatch):
         found.forget("passing")
     answer = found.place(read(Pod, {"metadata": {"name": "q", "namespace": "x", "labels": {"app": "kept"}}}))
     assert isinstance(answer, Placement) and answer.node == "b"
+
+
+def test_sums_over_some_rows_follow_the_pods_that_come_and_go():
+    found = engine()
+    table = found.table
+    room = {"cpu": "9", "memory": "9Gi", "pods": "500"}
+    other = {"metadata": {"name": "c", "labels": {ZONE: "b"}}, "status": {"allocatable": room}}
+    table.put_node(read(Node, other))
+    count = found.pod_counts.selected("all", lambda _: True)
+    among = np.array([name != "c" for name in table.row_of])
+    numbers = table.label(ZONE).numbers
+    for some, key in ((None, "b"), (among, "b")):
+        assert count.by_label(ZONE, table, some)[numbers[key]] == 0
+    for name in ("c", "c", "b"):
+        found.assume(f"{name}-{count.total}", pod("x"), name)
+    assert count.by_label(ZONE, table)[numbers["b"]] == 3
+    assert count.by_label(ZONE, table, among)[numbers["b"]] == 1
+    found.forget("b-2")
+    assert count.by_label(ZONE, table)[numbers["b"]] == 2
+    assert count.by_label(ZONE, table, among)[numbers["b"]] == 0

@@ -9,6 +9,7 @@ Not here: which constraints a pod has (weir.scheduler.plugins.pod_topology_sprea
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from weir.scheduler.reasons import NoTopologyDomain, Reason, TooSkewed
 
 NAME: Final = "PodTopologySpread"
 HOSTNAME: Final = "kubernetes.io/hostname"
+#: The values of a label on the nodes that are judged, and the pods that a constraint counts on them.
+IdsOf = Callable[[str], Ids]
 _SKEWED: Final = Status(Code.UNSCHEDULABLE, (TooSkewed.words,), NAME)
 _UNLABELLED: Final = Status(Code.UNRESOLVABLE, (NoTopologyDomain.words,), NAME)
 
@@ -40,6 +43,9 @@ class Constraint:
     count: PodCount
     counts_itself: bool
     index: int = -1  #: among the pod's own constraints; -1: a default of the scheduler
+
+
+CountsOf = Callable[[Constraint], Ints]
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,10 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
         self._host = hosts[0] if by_count else None
         self._other = others[0] if by_count and others else None
         self._places = Places()
+        #: by which nodes are alike; () where pods are held against each other by hostname, or counted in two ways
+        self.topology_keys: tuple[str, ...] = ()
+        if len(hosts) <= 1 and all(one.key != HOSTNAME for one in hard):
+            self.topology_keys = tuple(dict.fromkeys(one.key for one in (*hard, *soft)))
 
     @property
     def filters(self) -> bool:
@@ -114,33 +124,39 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
     def _ids(self, key: str) -> Ids:
         return self._table.label(key).ids[: self._table.size]
 
-    def _with_keys(self, constraints: list[Constraint]) -> Bools:
-        there: Bools = np.ones(self._table.size, np.bool_)
-        for constraint in constraints:
-            there &= self._ids(constraint.key) >= 0
+    def _with_keys(self, constraints: list[Constraint], ids_of: IdsOf | None = None) -> Bools:
+        columns = [(ids_of or self._ids)(constraint.key) >= 0 for constraint in constraints]
+        there: Bools = np.logical_and.reduce(columns)
         return there
 
     def _sums(self, constraint: Constraint, nodes: _Counted) -> Ints:
         """Return the pods counted in each domain, 0 in the last place, which stands for no domain."""
-        if nodes.all_labelled:
-            return constraint.count.by_label(constraint.key, self._table)
-        ids, counts = self._ids(constraint.key)[nodes.rows], constraint.count.on_rows(self._table)[nodes.rows]
-        return np.bincount(ids, weights=counts, minlength=len(nodes.there)).astype(np.int64)
+        return constraint.count.by_label(
+            constraint.key, self._table, None if nodes.all_labelled else nodes.rows
+        )
 
     # ── filter ───────────────────────────────────────────────────────────────────────────────────
 
     def codes(self, rows: Any) -> Ids:
         """Return 0, or 1 for too much skew, 2 for a missing label; the first constraint that refuses decides."""
+        codes = self._codes(self._ids)
+        return codes[rows]
+
+    def codes_by_label(self, labels: Mapping[str, Ids]) -> Ids:
+        """Return the same for nodes with these labels."""
+        return self._codes(labels.__getitem__)
+
+    def _codes(self, ids_of: IdsOf) -> Ids:
         codes: Ids | None = None
         for constraint in self._hard:
             sums, smallest = self._skew(constraint)
             # judged once per domain; the last place is for nodes without the label
             verdict = (sums + constraint.counts_itself - smallest > constraint.max_skew).astype(np.int32)
             verdict[-1] = 2
-            here = verdict.take(self._ids(constraint.key), mode="wrap")
+            here = verdict.take(ids_of(constraint.key), mode="wrap")
             codes = here if codes is None else np.where(codes == 0, here, codes)
         assert codes is not None
-        return codes[rows]
+        return codes
 
     def status(self, code: int) -> Status:
         return _UNLABELLED if code == 2 else _SKEWED
@@ -173,25 +189,34 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     # ── score ────────────────────────────────────────────────────────────────────────────────────
 
-    def raw(self, feasible: Bools) -> tuple[Ints, Bools]:
-        """Return each node's raw score (few is good) and which nodes are left out of scoring."""
-        size = self._table.size
-        scored, ignored = feasible, np.zeros(size, np.bool_)
+    def counted_by_hostname(self) -> Ints | None:
+        """Return the pods on every row that count for the constraint on hostnames; None without one."""
+        host = next((one for one in self._soft if one.key == HOSTNAME), None)
+        return None if host is None else host.count.on_rows(self._table)
+
+    def _raw(self, nodes: Bools | Ints, ids_of: IdsOf, by_hostname: CountsOf) -> tuple[Ints, Bools]:
+        """Return raw scores (few is good) and what is left out of scoring, of so many feasible *nodes* each."""
+        feasible = nodes > 0
+        scored, ignored = feasible, np.zeros(len(nodes), np.bool_)
         if self._require_all:
-            with_keys = self._with_keys(self._soft)
+            with_keys = self._with_keys(self._soft, ids_of)
             scored, ignored = feasible & with_keys, feasible & ~with_keys
-        total = np.zeros(size, np.float64)
+        total = np.zeros(len(nodes), np.float64)
         for constraint in self._soft:
-            ids = self._ids(constraint.key)
+            ids = ids_of(constraint.key)
             allowed = constraint.max_skew - 1
             if constraint.key == HOSTNAME:
-                weight = math.log(int(scored.sum()) + 2)
-                total += np.where(ids >= 0, constraint.count.on_rows(self._table) * weight + allowed, 0.0)
+                weight = math.log(int(nodes[scored].sum()) + 2)
+                total += np.where(ids >= 0, by_hostname(constraint) * weight + allowed, 0.0)
                 continue
             domains = len(self._table.label(constraint.key).values)
             there = np.bincount(ids[scored] + 1, minlength=domains + 1)[1:] > 0
             total += self._by_domain(constraint, np.append(there, False))[ids]
         return np.floor(total + 0.5).astype(np.int64), ignored
+
+    def scores_by_label(self, labels: Mapping[str, Ids], nodes: Ints, counts: Ints) -> Ints:
+        """Return scores from 0 to 100 of so many feasible *nodes* with these labels each, *counts* pods on them."""
+        return self._normalized(nodes, labels.__getitem__, lambda _: counts)
 
     def normalized_scores(self, feasible: Bools) -> Ints:
         """Return scores from 0 to 100: the emptiest domains get 100."""
@@ -263,10 +288,13 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     def normalized_by_node(self, feasible: Bools) -> Ints:
         """Return the same in general."""
-        raw, ignored = self.raw(feasible)
-        scored = feasible & ~ignored
+        return self._normalized(feasible, self._ids, lambda constraint: constraint.count.on_rows(self._table))
+
+    def _normalized(self, nodes: Bools | Ints, ids_of: IdsOf, by_hostname: CountsOf) -> Ints:
+        raw, ignored = self._raw(nodes, ids_of, by_hostname)
+        scored = (nodes > 0) & ~ignored
         if not scored.any():
-            return np.zeros(self._table.size, np.int64)
+            return np.zeros(len(nodes), np.int64)
         high, low = int(raw[scored].max()), int(raw[scored].min())
         if high == 0:
             return np.where(ignored, 0, MAX_NODE_SCORE)
