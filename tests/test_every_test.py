@@ -147,6 +147,7 @@ ACROSS = {
     "validate/test_long_lists.py": "the package as a whole",
     "validate/test_two_passes.py": "the package as a whole",
     "validate/test_vectors.py": "the package as a whole",
+    "whatif/test_copy.py": "the run of a copy, with those that only take room in it",
     "values/test_go_numbers.py": "duration and floats, as Go writes them",
 }
 SOURCE = TESTS.parent / "src" / "weir"

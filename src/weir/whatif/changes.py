@@ -9,6 +9,7 @@ Not here: reading them from a command line (weir.cli.what_if), what comes of the
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -270,12 +271,8 @@ class AddNodes:
     def make(self, cluster: Cluster) -> list[str]:
         (model,) = Nodes((self.like,)).find(cluster)
         there = {each["metadata"]["name"] for each in cluster.list("Node")}
-        free = (
-            name
-            for number in range(1, len(there) + self.count + 1)
-            if (name := f"{self.like}-new-{number}") not in there
-        )
-        for name in [next(free) for _ in range(self.count)]:
+        names = (f"{self.like}-new-{number}" for number in itertools.count(1))
+        for name in itertools.islice((name for name in names if name not in there), self.count):
             cluster.create(self._node(model, name, format_time(cluster.now)))
         return []
 

@@ -5,7 +5,8 @@ what was under way anyway is no news; the change is made; then time passes until
 or until the horizon. Nothing is imitated: who goes, who comes and where is decided by the components themselves.
 What surprises: pods that end by themselves never do in the copy, for nobody knows when; a node that fell silent stays
 silent; new pods of a node that is well start after a second.
-Not here: what the history comes to (weir.whatif.forecast), which changes there are (weir.whatif.changes).
+Not here: what the history comes to (weir.whatif.forecast), one pod's part in it (weir.whatif.story), which changes
+there are (weir.whatif.changes).
 """
 
 from __future__ import annotations
@@ -21,16 +22,12 @@ import msgspec
 
 from weir.clock import VirtualClock
 from weir.controllers.nodes.taint_eviction import TaintEviction
-from weir.devices.eviction import Eviction
-from weir.devices.inventory import Inventory
 from weir.explain.observed import observed_pod
 from weir.gates import Gates
 from weir.objects.core import Pod, read
-from weir.objects.core import Taint as TaintView
 from weir.objects.kinds import find_kind
 from weir.objects.pod_usage import UsageModel
 from weir.observe.interpreter import collect_rarely
-from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
 from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
@@ -39,6 +36,7 @@ from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.circles import find_circles
 from weir.whatif.completion import complete
+from weir.whatif.device_causes import device_causes
 from weir.whatif.forecast import (
     Forecast,
     Turn,
@@ -48,8 +46,10 @@ from weir.whatif.forecast import (
     turns,
     workloads,
 )
-from weir.whatif.history import Cause, History, PodLife, Why
+from weir.whatif.history import History, PodLife
+from weir.whatif.room import room
 from weir.whatif.snapshot import owner_of
+from weir.whatif.story import story
 from weir.whatif.words import title
 from weir.world import World, flatten
 
@@ -79,7 +79,6 @@ WITHOUT: Final = (
 )
 #: Events that the answer is read from; nobody reads the others.
 _TELLING: Final = frozenset({"FailedCreate"})
-_DEVICE_KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass")
 NOT_CONSIDERED: Final = (
     "how long pods take to end and to start beyond a second; Jobs that finish and CronJobs that start meanwhile; "
     "cluster autoscalers; webhooks; what else changes meanwhile"
@@ -240,7 +239,7 @@ class _Run:
             return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
         changed = self._changed()
         if settled:
-            history.device_causes = self._device_causes()
+            history.device_causes = device_causes(cluster, asked.gates)
             settled = self._patiently(self._pass_time) and self._rests
         history.pair()
         history.last_seen = (cluster.now - asked.now).total_seconds()
@@ -277,13 +276,13 @@ class _Run:
             tuple(hindered),
             tuple(budgets(history, blocked, ended)),
             sum(one.cause.anyway for one in found),
-            self._room(),
+            room(cluster.plane.scheduler.state.table, history.nodes),
             tuple(said),
             tuple(notes),
             asked.now,
             timedelta(seconds=ended),
             settled,
-            tuple(self._story()) if asked.explain else (),
+            tuple(story(history, asked.explain, self._workload_of)) if asked.explain else (),
             {life.key: life.uid for life in history.there_at_the_change()},
             differs,
         )
@@ -408,81 +407,9 @@ class _Run:
         title = f"{above['kind']}/{above['name']}" if above is not None else life.owner
         return f"{life.namespace}/{title or f'Pod/{life.name}'}"
 
-    def _device_causes(self) -> dict[str, Cause]:
-        """Return why devices' taints drive pods out, as the change left them."""
-        if not self._cluster.list("ResourceClaim"):
-            return {}
-        documents = [
-            {"apiVersion": "resource.k8s.io/v1", "kind": kind, **each}
-            for kind in _DEVICE_KINDS
-            for each in self._cluster.list(kind)
-        ]
-        documents += [{"apiVersion": "v1", "kind": "Pod", **each} for each in self._cluster.list("Pod")]
-        now = self._cluster.now
-        found = Inventory.of(documents, self._asked.gates).evictions(now)
-        return {key: _device_cause(eviction, now) for key, eviction in found.items()}
-
-    # ── what is left ─────────────────────────────────────────────────────────────────────────────
-
-    def _room(self) -> dict[str, float]:
-        """Return what the nodes that take pods have left, in cores, bytes and pods."""
-        table = self._cluster.plane.scheduler.state.table
-        cpu = memory = pods = 0
-        for name, row in table.row_of.items():
-            node = self._history.nodes.get(name) or {}
-            spec = node.get("spec") or {}
-            closed = any(
-                taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or ()
-            )
-            if closed or spec.get("unschedulable"):
-                continue
-            state = table.state[:, row]
-            cpu += max(int(state[ALLOC_CPU] - state[USED_CPU]), 0)
-            memory += max(int(state[ALLOC_MEMORY] - state[USED_MEMORY]), 0)
-            pods += max(int(state[ALLOC_PODS] - state[USED_PODS]), 0)
-        return {"cpu": cpu / 1000, "memory": memory, "pods": pods}
-
-    def _story(self) -> list[str]:
-        """Return, line by line, what happened to the pods that were asked about and to those made in their place."""
-        wanted = self._asked.explain
-        lines: list[tuple[float, str]] = []
-        chosen: dict[str, PodLife] = {}
-        for life in self._history.lives.values():
-            if life.made < 0.0 and wanted in (life.key, life.name, self._workload_of(life)):
-                each: PodLife | None = life
-                while each is not None:
-                    chosen[each.uid] = each
-                    each = each.instead
-        for life in chosen.values():
-            if life.made >= 0.0:
-                lines.append((life.made, f"{life.key} is made"))
-            if life.bound is not None and life.bound >= 0.0:
-                lines.append((life.bound, f"{life.key} gets {life.node}"))
-            if life.running is not None and life.running >= 0.0:
-                lines.append((life.running, f"{life.key} runs on {life.node}"))
-            if life.left is not None and life.left >= 0.0 and life.cause is not None:
-                lines.append(
-                    (life.left, f"{life.key} has to leave {life.node or 'the queue'}: {life.cause.say()}")
-                )
-            if life.gone is not None and life.gone >= 0.0:
-                lines.append((life.gone, f"{life.key} is gone"))
-            if life.left is None and life.running is None and life.waits:
-                lines.append((math.inf, f"{life.key} waits: {life.waits}"))
-        return [
-            f"{'in the end' if math.isinf(at) else f'{at:.1f} s':>10}  {text}"
-            for at, text in sorted(lines, key=lambda line: line[0])
-        ]
-
 
 def _face(node: Document | None) -> Any:
     """Return what a change of a node changes, apart from what follows from it."""
     if node is None:
         return None
     return node.get("spec"), node["metadata"].get("labels"), (node.get("status") or {}).get("allocatable")
-
-
-def _device_cause(eviction: Eviction, now: datetime) -> Cause:
-    first = min(eviction.reasons, key=lambda reason: reason.due)
-    granted = int((first.due - now).total_seconds())
-    taint = TaintView(first.taint.taint.key, first.taint.taint.value, first.taint.taint.effect)
-    return Cause(Why.DEVICE_TAINT, taint, str(first.taint.origin), granted if granted > 0 else None)

@@ -9,7 +9,7 @@ import pytest
 
 from weir.cel import cache as module
 from weir.cel import types
-from weir.cel.cache import ProgramCache
+from weir.cel.cache import CacheInfo, ProgramCache
 from weir.cel.env import Env
 from weir.cel.library import KUBERNETES
 from weir.cel.source import CompileError
@@ -73,8 +73,56 @@ def test_threads_that_miss_together_wait_for_one_compilation(monkeypatch: pytest
         others = [threads.submit(programs.compile, "x > 1", ENV) for _ in range(3)]
         release.set()
         assert {id(job.result(5)) for job in (first, *others)} == {id(first.result())} and calls == ["x > 1"]
+    assert (programs.hits, programs.misses) == (3, 1)
 
 
 def test_a_cache_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         ProgramCache(0)
+
+
+def test_what_a_cache_did_is_counted() -> None:
+    programs = ProgramCache(1)
+    assert (programs.info(), len(programs)) == (CacheInfo(0, 0, 0, 1), 0)
+    for _ in range(3):
+        programs.compile("x > 1", ENV)
+    assert programs.info() == CacheInfo(2, 1, 1, 1)
+    programs.compile("x > 2", ENV)
+    assert programs.info() == CacheInfo(2, 2, 1, 1)
+
+
+@pytest.mark.parametrize("capacity, left", [(2, 2), (127, 127), (128, 127), (192, 190)])
+def test_a_full_cache_forgets_a_sixty_fourth_of_its_entries_and_at_least_one(
+    capacity: int, left: int
+) -> None:
+    programs = ProgramCache(capacity)
+    kept = [programs.compile(f"x > {number}", ENV) for number in range(capacity)]
+    assert len(programs) == capacity
+    programs.compile("x < 0", ENV)
+    assert len(programs) == left
+    assert programs.compile(f"x > {capacity - 1}", ENV) is kept[-1]
+
+
+def test_those_that_were_asked_for_again_stay() -> None:
+    programs = ProgramCache(3)
+    first, second, third = (programs.compile(f"x > {number}", ENV) for number in range(3))
+    for number in (0, 1, 1, 1):
+        programs.compile(f"x > {number}", ENV)
+    programs.compile("x > 3", ENV)
+    assert programs.compile("x > 0", ENV) is first and programs.compile("x > 1", ENV) is second
+    assert programs.compile("x > 2", ENV) is not third
+
+
+def test_a_compilation_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = ProgramCache(4)
+
+    def broken(expression: str, env: Env) -> object:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "compile", broken)
+        with pytest.raises(RuntimeError):
+            programs.compile("x > 1", ENV)
+    assert len(programs) == 0
+    assert programs.compile("x > 1", ENV).evaluate({"x": 2}) is True
+    assert (programs.hits, programs.misses) == (0, 2)

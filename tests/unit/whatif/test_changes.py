@@ -498,6 +498,8 @@ def test_gates_are_set_in_every_component_unless_some_are_named():
     ]
     assert (everywhere.older, some.older) == (frozenset(), frozenset())
     assert everywhere.scheduler.enabled(TOLERATION_CEL)
+    off, _ = gates_after(SetGates((), ("kubelet",), ALL_FEATURES.replace(dict(OFF))))
+    assert not off.apiserver.enabled(TOLERATION_COMPARISON)
 
 
 def test_components_may_become_an_older_release():
@@ -545,6 +547,11 @@ def test_time_passes_between_changes():
 
 
 # ── said as commands ──
+
+
+def test_a_change_is_what_is_asked_not_what_comes_of_it():
+    assert Drain(A, blocked={"team/p": "team/all"}) == Drain(A) != Drain(A, force=True)
+    assert len({Apply(({"kind": "Node"},)), Apply(({"kind": "Node"},))}) == 1
 
 
 @pytest.mark.parametrize(

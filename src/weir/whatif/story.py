@@ -1,0 +1,44 @@
+"""What happened to one pod, step by step? Its own life and those of the pods made in its place, line by line.
+
+Not here: seeing it (weir.whatif.history), what it comes to (weir.whatif.forecast).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from weir.whatif.circles import WorkloadOf
+from weir.whatif.history import History, PodLife
+
+
+def story(history: History, wanted: str, workload_of: WorkloadOf) -> list[str]:
+    """Return what happened to the pods that *wanted* names, by pod or workload, in the order it happened."""
+    chosen: dict[str, PodLife] = {}
+    for life in history.lives.values():
+        if life.made < 0.0 and wanted in (life.key, life.name, workload_of(life)):
+            each: PodLife | None = life
+            while each is not None:
+                chosen[each.uid] = each
+                each = each.instead
+    lines = [line for life in chosen.values() for line in _steps(life)]
+    return [
+        f"{'in the end' if math.isinf(at) else f'{at:.1f} s':>10}  {text}"
+        for at, text in sorted(lines, key=lambda line: line[0])
+    ]
+
+
+def _steps(life: PodLife) -> Iterator[tuple[float, str]]:
+    """Yield what happened to one pod after the change, and when."""
+    if life.made >= 0.0:
+        yield life.made, f"{life.key} is made"
+    if life.bound is not None and life.bound >= 0.0:
+        yield life.bound, f"{life.key} gets {life.node}"
+    if life.running is not None and life.running >= 0.0:
+        yield life.running, f"{life.key} runs on {life.node}"
+    if life.left is not None and life.left >= 0.0 and life.cause is not None:
+        yield life.left, f"{life.key} has to leave {life.node or 'the queue'}: {life.cause.say()}"
+    if life.gone is not None and life.gone >= 0.0:
+        yield life.gone, f"{life.key} is gone"
+    if life.left is None and life.running is None and life.waits:
+        yield math.inf, f"{life.key} waits: {life.waits}"
