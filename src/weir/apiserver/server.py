@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from weir import errors
+from weir.apiserver.aggregation.answers import of_another_server
 from weir.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
@@ -352,6 +353,8 @@ class ApiServer:
             headers += [(b"Warning", header) for header in warning_headers(warnings)]
 
     async def _act(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
+        if self.served.registered and (elsewhere := of_another_server(info.path, self.served)) is not None:
+            return elsewhere
         if info.is_resource:
             return await self._handlers.handle(request, info, warnings)
         if info.path.startswith("/openapi") or b"yaml" in request.headers.get(b"accept", b""):

@@ -1,19 +1,29 @@
 """Which kinds does a server serve now? The rows of the table, and those that joined while it runs.
 
 The table (weir.objects.kinds) never changes. What a CustomResourceDefinition makes joins a registry that belongs to one
-server and leaves it with the definition. Nothing here is global: two servers of one process know nothing of each other.
+server and leaves it with the definition. Beside it stand the group versions for which an APIService names who answers,
+of which no kind is known here. Nothing here is global: two servers of one process know nothing of each other.
 Whoever keeps something that depends on what is served remembers `version` with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from weir.objects import kinds
 from weir.objects.kind import Kind
 from weir.values.kube_version import kube_version_order
 
-__all__ = ["ServedKinds"]
+__all__ = ["Registered", "ServedKinds"]
+
+
+class Registered(NamedTuple):
+    """What an APIService says of one version of a group."""
+
+    group_priority: int
+    version_priority: int
+    remote: bool  #: whether another server answers for it
 
 
 class ServedKinds:
@@ -23,6 +33,13 @@ class ServedKinds:
         self.version = 0  #: grows with every change
         self._joined: dict[str, tuple[Kind, ...]] = {}
         self._found: dict[tuple[str, str, str], Kind] = {}
+        self.registered: Mapping[tuple[str, str], Registered] = {}  #: by group and version
+
+    def register(self, found: Mapping[tuple[str, str], Registered]) -> None:
+        """Know *found* as the group versions of APIServices that somebody wrote."""
+        if found != self.registered:
+            self.registered = dict(found)
+            self.version += 1
 
     def join(self, name: str, rows: Sequence[Kind]) -> None:
         """Serve *rows* under *name*, in place of what was served under it."""

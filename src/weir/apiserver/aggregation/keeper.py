@@ -26,6 +26,7 @@ from weir.apiserver.aggregation.objects import (
     judged,
     managed_of,
     of_definitions,
+    registered,
 )
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.customresources.definitions import DEFINITIONS
@@ -120,6 +121,7 @@ class ApiServiceKeeper:
         self._remote = any(map(is_remote, stored.values()))
         wanted = of_definitions(self._served.groups())
         own = at_start(self._groups)
+        self._served.register(registered(stored.values(), own))
         await asyncio.gather(
             *(self._ensure(one, stored.get(name)) for name, one in wanted.items() if name not in own)
         )

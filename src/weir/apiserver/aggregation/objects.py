@@ -3,16 +3,17 @@
 As upstream's aggregator: the server's own groups are registered at start with upstream's priorities, those of custom
 resource definitions for as long as they are served. One that names a service is judged by what is known of the service.
 What surprises: no request is forwarded to a service here, so that no such APIService ever becomes available.
-Spec: docs/decisions/0090. Not here: who writes them (.keeper).
+Spec: docs/decisions/0090. Not here: who writes them (.keeper), what requests for such a group are answered (.answers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from weir.objects.group_priorities import PRIORITIES
 from weir.objects.kinds import by_kind
+from weir.objects.served_kinds import Registered
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -22,7 +23,7 @@ SERVICE: Final = by_kind("v1", "Service")
 SLICE: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 ON_START, ALWAYS = "onstart", "true"
-_CUSTOM: Final = (1000, 100)
+CUSTOM: Final = (1000, 100)  #: priorities of the groups and versions of definitions
 
 
 def at_start(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
@@ -43,7 +44,7 @@ def at_start(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
 def of_definitions(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
     """Return the APIServices of custom kinds' *groups* and their versions, by name."""
     return {
-        f"{version}.{group}": _local(group, version, *_CUSTOM, ALWAYS)
+        f"{version}.{group}": _local(group, version, *CUSTOM, ALWAYS)
         for group, versions in groups.items()
         for version in versions
     }
@@ -71,6 +72,19 @@ def managed_of(document: Document) -> str:
 def is_remote(document: Document) -> bool:
     """Return whether another server answers for it."""
     return (document.get("spec") or {}).get("service") is not None
+
+
+def registered(documents: Iterable[Document], own: Container[str]) -> dict[tuple[str, str], Registered]:
+    """Return the group versions of the APIServices that the server does not write itself, but for its *own* by name."""
+    found = {}
+    for one in documents:
+        spec = one.get("spec") or {}
+        if not managed_of(one) and one["metadata"]["name"] not in own:
+            priorities = spec.get("groupPriorityMinimum") or 0, spec.get("versionPriority") or 0
+            found[spec.get("group") or "", spec.get("version") or ""] = Registered(
+                *priorities, is_remote(one)
+            )
+    return found
 
 
 def availability(

@@ -1,29 +1,40 @@
 """What is served here, custom kinds included? Discovery documents of the table's kinds with those that joined.
 
-Made when first asked for after something joined or left. Groups of definitions stand behind the others, by name.
+Made when first asked for after something joined or left. Groups of definitions and those of APIServices that somebody
+wrote stand behind the others, by their priorities and names; of the latter nothing but their names is known.
 Not here: the documents of the table (weir.apiserver.discovery), OpenAPI (.openapi).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from weir.apiserver import discovery
+from weir.apiserver.aggregation.objects import CUSTOM
 from weir.apiserver.discovery import Off
 from weir.customresources.served import shown_kinds
 from weir.objects import kinds
 from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
+from weir.values.kube_version import kube_version_order
 
 __all__ = ["ServedDiscovery"]
 
 Document = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+def _version(name: str, known: Sequence[Kind]) -> Document:
+    """Return a version as the aggregated document shows it; of one without kinds nothing could be had."""
+    if not known:
+        return {"version": name, "freshness": "Stale"}
+    resources = [discovery.aggregated_resource(kind, named=True) for kind in known]
+    return {"version": name, "resources": resources, "freshness": "Current"}
 
 
 class ServedDiscovery:
@@ -45,9 +56,26 @@ class ServedDiscovery:
         return self._made[key]
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the groups of custom kinds with their versions, the newest first."""
-        found: dict[str, list[str]] = self._kept(("groups",), lambda: self._served.groups(self._shown))
+        """Return the groups beside those of the table with their versions, the preferred one first."""
+        found: dict[str, list[str]] = self._kept(("groups",), self._groups)
         return found
+
+    def _groups(self) -> dict[str, list[str]]:
+        ranks: dict[str, int] = {}
+        versions: dict[str, dict[str, int]] = {}
+        for name, served in self._served.groups(self._shown).items():
+            ranks[name], versions[name] = CUSTOM[0], dict.fromkeys(served, CUSTOM[1])
+        for (name, version), one in self._served.registered.items():
+            ranks[name] = max(ranks.get(name, 0), one.group_priority)
+            versions.setdefault(name, {})[version] = one.version_priority
+
+        def order(name: str) -> Callable[[str], Any]:
+            return lambda version: (versions[name][version], kube_version_order(version))
+
+        return {
+            name: sorted(versions[name], key=order(name), reverse=True)
+            for name in sorted(versions, key=lambda name: (-ranks[name], name))
+        }
 
     def group_list(self) -> bytes:
         """Return /apis."""
@@ -94,7 +122,7 @@ class ServedDiscovery:
 
     def aggregated(self, core: bool) -> tuple[bytes, bytes]:
         """Return the aggregated document of /api (core) or /apis, and its ETag."""
-        if core or not self._served:
+        if core or not (self._served or self._served.registered):
             return discovery.aggregated(core, self._off)
         found: tuple[bytes, bytes] = self._kept(("aggregated",), self._aggregated)
         return found
@@ -106,23 +134,13 @@ class ServedDiscovery:
         for kind in self._shown:
             by_version.setdefault((kind.group, kind.version), []).append(kind)
         for name, versions in self.groups().items():
-            if name not in known:
-                document["items"].append(
-                    {
-                        "metadata": {"name": name},
-                        "versions": [
-                            {
-                                "version": version,
-                                "resources": [
-                                    discovery.aggregated_resource(kind, named=True)
-                                    for kind in by_version[name, version]
-                                ],
-                                "freshness": "Current",
-                            }
-                            for version in versions
-                        ],
-                    }
-                )
+            shown = [
+                _version(version, by_version.get((name, version), ()))
+                for version in versions
+                if (name, version) in by_version or self._served.registered[name, version].remote
+            ]
+            if name not in known and shown:
+                document["items"].append({"metadata": {"name": name}, "versions": shown})
         body = _encode(document)
         return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
 

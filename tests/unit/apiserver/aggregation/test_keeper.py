@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -73,6 +74,25 @@ async def test_another_server_s_group_says_what_is_missing(kept):
         kept, SERVICE, {"metadata": {"name": "svc", "namespace": "default"}, "spec": spec}, "default"
     )
     assert available(kept, "v1.a.example.com") == ("False", "EndpointsNotFound")
+
+
+async def test_discovery_lists_what_is_registered_and_what_the_server_serves_stays_its_own(kept):
+    pages = kept.server.pages._discovery
+    await create(kept, API_SERVICE, _remote("a.example.com"))
+    kept.server.served.join("widgets.example.com", [_custom(find_kind("apps", "v1", "deployments"))])
+    service = {"service": {"namespace": "default", "name": "svc", "port": 443}}
+    await kept.server.verbs.change(
+        WriteRequest(API_SERVICE, "", "v1.apps", SYSTEM, "test"),
+        lambda old: {**old, "spec": {**old["spec"], **service}},
+    )
+    await kept.clock.settle()
+    assert set(kept.server.served.registered) == {("a.example.com", "v1")}
+    assert list(pages.groups()) == ["example.com", "a.example.com"]  # by priority, which is 1 here
+    listed = json.loads(pages.aggregated(False)[0])["items"][-2:]
+    assert [one["versions"][0]["freshness"] for one in listed] == ["Current", "Stale"]
+    assert "/apis/a.example.com/v1" in json.loads(pages.root_paths())["paths"]
+    await remove(kept, "v1.a.example.com")
+    assert not kept.server.served.registered and pages.group("a.example.com") is None
 
 
 def _remote(group: str) -> dict[str, Any]:

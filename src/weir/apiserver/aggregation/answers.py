@@ -1,0 +1,25 @@
+"""What is a request answered that is for another server?
+
+Spec: upstream's aggregator. Everything below /apis/<group>/<version> belongs to the service that the APIService of that
+version names. Nothing is forwarded here (docs/decisions/0090), so that such a service is always unavailable. That is
+told in plain text, not with a Status.
+Not here: which versions there are (.objects), their documents of discovery (weir.apiserver.customresources.discovery).
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.transport.http import TEXT, Response
+from weir.objects.served_kinds import ServedKinds
+
+__all__ = ["of_another_server"]
+
+
+def of_another_server(path: str, served: ServedKinds) -> Response | None:
+    """Return the answer to a request for *path* when another server has to give it, None otherwise."""
+    match path.split("/", 4):
+        case ["", "apis", group, version, *_]:
+            found = served.registered.get((group, version))
+            if found is not None and found.remote:
+                headers = [(b"X-Content-Type-Options", b"nosniff")]
+                return Response(503, b"service unavailable\n", TEXT, headers)
+    return None
