@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.cases import tries
 from weir.objects.block_yaml import Unusual, read_dump
-from weir.objects.manifest import ManifestError, plain_scalar, read_manifest, read_values
+from weir.objects.manifest import ManifestError, read_manifest, read_values
+from weir.objects.yaml_scalars import plain_scalar
 
 
 def fully(text: str) -> list[Any]:

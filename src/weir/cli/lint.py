@@ -2,26 +2,25 @@
 
 One file that cannot be read is a finding like others; the rest is still checked. A project's settings come from
 pyproject.toml or .weir.yaml, and the command line overrules them.
-Not here: the rules (weir.lint.rules), the formats (weir.lint.formats), the settings (weir.cli._lint_config).
+Not here: the rules (weir.lint.rules), the formats (weir.lint.formats), the settings (weir.cli._lint_config), what is
+read (weir.cli._lint_inputs).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import gc
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 import weir
 from weir.cli._certainty import asked_gates_option, because, known_gates
+from weir.cli._lint_inputs import document_of, own_documents, read_cluster, read_files, read_policies
 from weir.cli._options import Live, Where, live_options, output_option
-from weir.cli.inputs import CannotSay, fetch, find_files, is_address, read_documents, read_live
+from weir.cli.inputs import is_address, read_documents
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, NOTE, paint, progress, say, say_lines, wants_colour, write_document
 
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 _COLOURS: Final = {"error": BAD, "warning": NOTE, "note": DIM}
 #: What `--cluster` without a file means.
 _LIVE: Final = ""
-#: What a person writes, and what tells how it fares.
-_WORKLOADS: Final = (
-    "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "ReplicationController",
-)  # fmt: skip
 
 
 @click.command(
@@ -173,7 +168,7 @@ def lint(
         strict or config.strict,
         Severity(level or config.level or "warning"),
         stock,
-        _read_policies(policies),
+        read_policies(policies),
     )
     gc.disable()  # documents and findings have no cycles, and looking for some takes half the time
     try:
@@ -233,12 +228,12 @@ def _run(
     unreadable: list[Finding] = []
     ask_live = _LIVE in cluster
     if ask_live:
-        found, missing = _read_live(live, namespace, workloads=not files)
-        known += [_document(each) for each in found if each["kind"] == "Node"]
+        found, missing = read_cluster(live, namespace, workloads=not files)
+        known += [document_of(each) for each in found if each["kind"] == "Node"]
     if files:
-        documents, names, unreadable = _read(files, exclude)
+        documents, names, unreadable = read_files(files, exclude)
     else:
-        documents, troubles = _own(found)
+        documents, troubles = own_documents(found)
         names = [document.file for document in documents]
     gates = known_gates(
         Where((), live) if ask_live else None, checks.gates, (API_SERVER,), [namespace or "default"]
@@ -266,39 +261,6 @@ def _run(
     if missing or (len(answers) > 1 and answers[0] != answers[1]):
         return run, CANNOT_SAY
     return run, FINDINGS if any(each.severity.fails for each in findings) else FINE
-
-
-def _read_policies(names: tuple[str, ...]) -> list[Document]:
-    """Return the documents of `--policies`; files without any policy are wrong use."""
-    from weir.policies.files import PolicyFiles
-
-    documents = read_documents(names)
-    if names:
-        items = [item for document in documents for item in document.items()]
-        for item in items:
-            _refuse_broken_policy(item)
-        found = PolicyFiles(item.value for item in items)
-        if not found.bound:
-            raise click.UsageError(
-                f"--policies {' '.join(names)}: no ValidatingAdmissionPolicy with a binding; a policy without "
-                "a ValidatingAdmissionPolicyBinding does nothing"
-            )
-        for name in found.mutating:
-            say(f"MutatingAdmissionPolicy {name} is not applied: manifests are judged as written", err=True)
-        for name in found.unbound:
-            say(f"ValidatingAdmissionPolicy {name} has no binding and judges nothing", err=True)
-    return documents
-
-
-def _refuse_broken_policy(item: Document) -> None:
-    """Raise a UsageError for a policy or binding that a server would refuse: it would judge nothing there."""
-    from weir.gates import ALL_FEATURES
-    from weir.validate import validate
-
-    value = item.value
-    if isinstance(value, dict) and "AdmissionPolicy" in str(value.get("kind")):
-        for error in validate(value, gates=ALL_FEATURES):
-            raise click.UsageError(f"{item.file}: the server refuses this {value['kind']}: {error}")
 
 
 def _say_unjudged(findings: Iterable[Finding]) -> None:
@@ -364,70 +326,6 @@ def _mend(findings: Iterable[Finding]) -> int:
             Path(file).write_bytes(text.encode())
         done += number
     return done
-
-
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(
-    files: tuple[str, ...], exclude: tuple[str, ...]
-) -> tuple[list[Document], list[str], list[Finding]]:
-    """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
-    from weir.lint.rules.w000_unreadable import unreadable
-    from weir.objects.manifest import ManifestError, Place, read_manifest
-
-    documents: list[Document] = []
-    found: list[Finding] = []
-    meant = (each for name in files for each in ([(name, None)] if is_address(name) else find_files([name])))
-    wanted = [each for each in meant if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
-    with progress("reading files:") as tick:
-        for done, (name, path) in enumerate(wanted):
-            content = b""
-            try:
-                if path is not None:
-                    content = path.read_bytes()
-                else:
-                    content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
-                documents += read_manifest(content, name)
-            except (
-                click.UsageError
-            ) as error:  # an address that gives nothing, beside which the others are checked
-                problem = error.message.removeprefix(f"{name}: ")
-                found.append(unreadable(ManifestError(Place(name, 1, 1), problem), ""))
-            except ManifestError as error:
-                found.append(unreadable(error, content.decode(errors="replace")))
-            except PermissionError as error:
-                found.append(unreadable(ManifestError(Place(name, 1, 1), str(error.strerror)), ""))
-            tick(done + 1, len(wanted))
-    return documents, [name for name, _ in wanted], found
-
-
-def _read_live(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
-    """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
-    kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
-    found = read_live(live, kinds, namespace)
-    if len(found.missing) == len(kinds):
-        raise CannotSay(f"cannot say anything of the cluster: {because(found.missing)}")
-    return found.documents, found.missing
-
-
-def _own(found: list[Any]) -> tuple[list[Document], Troubles]:
-    """Return what people wrote in a cluster, and what is wrong with it."""
-    from weir.lint.live import Troubles, is_own
-
-    troubles = Troubles.of(found, datetime.now(UTC))
-    return [
-        _document(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
-    ], troubles
-
-
-def _document(each: Any) -> Document:
-    from weir.lowering.originals import raised
-    from weir.objects.manifest import Document
-
-    metadata = each["metadata"]
-    name = "/".join(filter(None, (each["kind"].lower(), metadata.get("namespace"), metadata["name"])))
-    return Document(raised(each), name, ())
 
 
 # ── reporting ────────────────────────────────────────────────────────────────────────────────────

@@ -88,11 +88,7 @@ class KnownGates:
 
 #: How one knows of a feature that works although no component has it.
 OPERATOR: Final = "through weir's operator"
-
-
 DEFAULT: Final = "weir's default; --feature-gates changes it"
-
-
 GIVEN: Final = "given with --feature-gates"
 
 

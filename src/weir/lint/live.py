@@ -6,7 +6,7 @@ found is told of the workload a person wrote, not of the ReplicaSet or pod below
 What surprises: pods of a loop are mostly gone when somebody looks; their events name them, and their owner is found by
 the beginning of their name. A refusal that was followed by a success is over. So is a loop whose workload has been
 ready for minutes, and pods that were each evicted once, as a deliberate taint does, never were one.
-Not here: reading the cluster (weir.cli.lint), the rules that report it (W030, W031, W032), what would help
+Not here: reading the cluster (weir.cli._lint_inputs), the rules that report it (W030, W031, W032), what would help
 (weir.explain).
 """
 

@@ -4,19 +4,25 @@ v1 knows one metric: CPU utilization. Whatever else v2 says travels in annotatio
 back in v1 loses nothing: the other metrics, the current values, the conditions and the behavior.
 What surprises: the metrics in the annotations have a layout of their own (that of the former v2beta1), and the behavior
 stands there with its Go names. An annotation that cannot be read is dropped, as if it were not there.
-Not here: who asks (weir.objects.versions), defaults (weir.objects.defaults.others).
+Not here: one metric (weir.objects.autoscaler_metrics), who asks (weir.objects.versions), defaults
+(weir.objects.defaults.others).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from weir.values.quantity import find_quantity
+from weir.objects.autoscaler_metrics import (
+    Document,
+    set_fields,
+    spec_to_v1,
+    spec_to_v2,
+    status_to_v1,
+    status_to_v2,
+)
 from weir.values.quoting import compact_json
-
-Document = dict[str, Any]
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 METRICS: Final = _PREFIX + "metrics"
@@ -32,7 +38,6 @@ _ROUND_TRIP: Final = (
     _PREFIX + "scale-up-tolerance",
 )
 DEFAULT_CPU_UTILIZATION: Final = 80
-_ZERO: Final = "0"
 
 
 def default_metric(percent: int = DEFAULT_CPU_UTILIZATION) -> Document:
@@ -70,7 +75,7 @@ def to_v2(version: str, document: Document) -> Document:
     spec = dict(document.get("spec") or {})
     percent = spec.pop("targetCPUUtilizationPercentage", None)
     metrics = [] if percent is None else [default_metric(percent)]
-    metrics = [*(_metric_spec(each) for each in _parsed_list(annotations, METRICS)), *metrics]
+    metrics = [*(spec_to_v2(each) for each in _parsed_list(annotations, METRICS)), *metrics]
     spec["metrics"] = metrics or [default_metric()]
     if behavior := _behavior_from_go(_parsed(annotations, BEHAVIOR)):
         spec["behavior"] = behavior
@@ -88,7 +93,7 @@ def _status_to_v2(found: Mapping[str, Any], annotations: Mapping[str, str]) -> D
         resource = {"name": "cpu", "current": {"averageUtilization": percent}}
         current = [{"type": "Resource", "resource": resource}]
     if CURRENT_METRICS in annotations:
-        current = [_metric_status(each) for each in _parsed_list(annotations, CURRENT_METRICS)] or current
+        current = [status_to_v2(each) for each in _parsed_list(annotations, CURRENT_METRICS)] or current
     status["currentMetrics"] = current
     if conditions := _parsed_list(annotations, CONDITIONS):
         status["conditions"] = conditions
@@ -109,123 +114,6 @@ def _parsed_list(annotations: Mapping[str, str], name: str) -> list[Document]:
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         return []
     return found
-
-
-def _set(**fields: Any) -> Document:
-    """Return the fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _identifier(name: Any, selector: Any) -> Document:
-    return _set(name=name or "", selector=selector)
-
-
-def _metric_spec(metric: Document) -> Document:
-    """Return a metric as the annotation has it in the layout of v2."""
-    return _each_source(metric, _SPECS_TO_V2)
-
-
-def _metric_status(metric: Document) -> Document:
-    return _each_source(metric, _STATUSES_TO_V2)
-
-
-def _each_source(metric: Document, converters: Mapping[str, Callable[[Document], Document]]) -> Document:
-    result = {"type": metric.get("type") or ""}
-    for name, convert in converters.items():
-        if isinstance(metric.get(name), dict):
-            result[name] = convert(metric[name])
-    return result
-
-
-def _object_spec_to_v2(source: Document) -> Document:
-    average, value = source.get("averageValue"), source.get("targetValue") or _ZERO
-    zero = (found := find_quantity(str(value))) is not None and found.sign == 0
-    target = _set(
-        type="Value" if average is None else "AverageValue",
-        value=None if average is not None and zero else value,
-        averageValue=average,
-    )
-    return {
-        "describedObject": source.get("target") or {"kind": "", "name": ""},
-        "target": target,
-        "metric": _identifier(source.get("metricName"), source.get("selector")),
-    }
-
-
-def _pods_spec_to_v2(source: Document) -> Document:
-    target = {"type": "AverageValue", "averageValue": source.get("targetAverageValue") or _ZERO}
-    return {"metric": _identifier(source.get("metricName"), source.get("selector")), "target": target}
-
-
-def _resource_spec_to_v2(source: Document) -> Document:
-    percent = source.get("targetAverageUtilization")
-    target = _set(
-        type="AverageValue" if percent is None else "Utilization",
-        averageValue=source.get("targetAverageValue"),
-        averageUtilization=percent,
-    )
-    return {
-        "name": source.get("name") or "",
-        "target": target,
-        **({"container": source["container"]} if "container" in source else {}),
-    }
-
-
-def _external_spec_to_v2(source: Document) -> Document:
-    value = source.get("targetValue")
-    target = _set(
-        type="AverageValue" if value is None else "Value",
-        value=value,
-        averageValue=source.get("targetAverageValue"),
-    )
-    return {"metric": _identifier(source.get("metricName"), source.get("metricSelector")), "target": target}
-
-
-def _object_status_to_v2(source: Document) -> Document:
-    current = _set(value=source.get("currentValue") or _ZERO, averageValue=source.get("averageValue"))
-    return {
-        "metric": _identifier(source.get("metricName"), source.get("selector")),
-        "current": current,
-        "describedObject": source.get("target") or {"kind": "", "name": ""},
-    }
-
-
-def _pods_status_to_v2(source: Document) -> Document:
-    current = {"averageValue": source.get("currentAverageValue") or _ZERO}
-    return {"metric": _identifier(source.get("metricName"), source.get("selector")), "current": current}
-
-
-def _resource_status_to_v2(source: Document) -> Document:
-    current = _set(
-        averageValue=source.get("currentAverageValue") or _ZERO,
-        averageUtilization=source.get("currentAverageUtilization"),
-    )
-    return {
-        "name": source.get("name") or "",
-        "current": current,
-        **({"container": source["container"]} if "container" in source else {}),
-    }
-
-
-def _external_status_to_v2(source: Document) -> Document:
-    current = _set(value=source.get("currentValue") or _ZERO, averageValue=source.get("currentAverageValue"))
-    return {"metric": _identifier(source.get("metricName"), source.get("metricSelector")), "current": current}
-
-
-_SPECS_TO_V2: Final = {
-    "object": _object_spec_to_v2,
-    "pods": _pods_spec_to_v2,
-    "resource": _resource_spec_to_v2,
-    "containerResource": _resource_spec_to_v2,
-    "external": _external_spec_to_v2,
-}
-_STATUSES_TO_V2: Final = {
-    "object": _object_status_to_v2,
-    "pods": _pods_status_to_v2,
-    "resource": _resource_status_to_v2,
-    "containerResource": _resource_status_to_v2,
-    "external": _external_status_to_v2,
-}
 
 
 # ── v2 → v1 ──────────────────────────────────────────────────────────────────────────────────────
@@ -249,12 +137,12 @@ def from_v2(version: str, document: Document) -> Document:
         if _is_cpu_utilization(metric):
             spec["targetCPUUtilizationPercentage"] = metric["resource"]["target"]["averageUtilization"]
             break
-    others = [_each_source(each, _SPECS_TO_V1) for each in metrics if not _is_cpu_utilization(each)]
+    others = [spec_to_v1(each) for each in metrics if not _is_cpu_utilization(each)]
     if others:
         annotations[METRICS] = compact_json(others)
     current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None) or []
     if current:
-        annotations[CURRENT_METRICS] = compact_json([_each_source(each, _STATUSES_TO_V1) for each in current])
+        annotations[CURRENT_METRICS] = compact_json([status_to_v1(each) for each in current])
     if behavior is not None:
         annotations[BEHAVIOR] = compact_json(_behavior_to_go(behavior))
     if conditions:
@@ -297,108 +185,6 @@ def _with_annotations(document: Document, now: dict[str, str], before: Mapping[s
     return {**document, "metadata": metadata}
 
 
-def _reference(found: Mapping[str, Any]) -> Document:
-    return _set(
-        kind=found.get("kind") or "", name=found.get("name") or "", apiVersion=found.get("apiVersion")
-    )
-
-
-def _object_spec_to_v1(source: Document) -> Document:
-    target, metric = source.get("target") or {}, source.get("metric") or {}
-    return _set(
-        target=_reference(source.get("describedObject") or {}),
-        metricName=metric.get("name") or "",
-        targetValue=target.get("value") or _ZERO,
-        selector=metric.get("selector"),
-        averageValue=target.get("averageValue"),
-    )
-
-
-def _pods_spec_to_v1(source: Document) -> Document:
-    target, metric = source.get("target") or {}, source.get("metric") or {}
-    return _set(
-        metricName=metric.get("name") or "",
-        targetAverageValue=target.get("averageValue") or _ZERO,
-        selector=metric.get("selector"),
-    )
-
-
-def _resource_spec_to_v1(source: Document) -> Document:
-    target = source.get("target") or {}
-    return _set(
-        name=source.get("name") or "",
-        targetAverageUtilization=target.get("averageUtilization"),
-        targetAverageValue=target.get("averageValue"),
-        container=source.get("container"),
-    )
-
-
-def _external_spec_to_v1(source: Document) -> Document:
-    target, metric = source.get("target") or {}, source.get("metric") or {}
-    return _set(
-        metricName=metric.get("name") or "",
-        metricSelector=metric.get("selector"),
-        targetValue=target.get("value"),
-        targetAverageValue=target.get("averageValue"),
-    )
-
-
-def _object_status_to_v1(source: Document) -> Document:
-    current, metric = source.get("current") or {}, source.get("metric") or {}
-    return _set(
-        target=_reference(source.get("describedObject") or {}),
-        metricName=metric.get("name") or "",
-        currentValue=current.get("value") or _ZERO,
-        selector=metric.get("selector"),
-        averageValue=current.get("averageValue"),
-    )
-
-
-def _pods_status_to_v1(source: Document) -> Document:
-    current, metric = source.get("current") or {}, source.get("metric") or {}
-    return _set(
-        metricName=metric.get("name") or "",
-        currentAverageValue=current.get("averageValue") or _ZERO,
-        selector=metric.get("selector"),
-    )
-
-
-def _resource_status_to_v1(source: Document) -> Document:
-    current = source.get("current") or {}
-    return _set(
-        name=source.get("name") or "",
-        currentAverageUtilization=current.get("averageUtilization"),
-        currentAverageValue=current.get("averageValue") or _ZERO,
-        container=source.get("container"),
-    )
-
-
-def _external_status_to_v1(source: Document) -> Document:
-    current, metric = source.get("current") or {}, source.get("metric") or {}
-    return _set(
-        metricName=metric.get("name") or "",
-        metricSelector=metric.get("selector"),
-        currentValue=current.get("value") or _ZERO,
-        currentAverageValue=current.get("averageValue"),
-    )
-
-
-_SPECS_TO_V1: Final = {
-    "object": _object_spec_to_v1,
-    "pods": _pods_spec_to_v1,
-    "resource": _resource_spec_to_v1,
-    "containerResource": _resource_spec_to_v1,
-    "external": _external_spec_to_v1,
-}
-_STATUSES_TO_V1: Final = {
-    "object": _object_status_to_v1,
-    "pods": _pods_status_to_v1,
-    "resource": _resource_status_to_v1,
-    "containerResource": _resource_status_to_v1,
-    "external": _external_status_to_v1,
-}
-
-
 def _condition(found: Mapping[str, Any]) -> Document:
     """A time that is not set is printed as null, as Go does."""
     return {
@@ -406,7 +192,7 @@ def _condition(found: Mapping[str, Any]) -> Document:
         "status": found.get("status") or "",
         "lastTransitionTime": found.get("lastTransitionTime"),
         **{name: found[name] for name in ("reason", "message") if found.get(name)},
-        **_set(observedGeneration=found.get("observedGeneration")),
+        **set_fields(observedGeneration=found.get("observedGeneration")),
     }
 
 

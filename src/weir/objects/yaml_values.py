@@ -16,16 +16,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from weir.objects.jsontext import MOST_VALUES
-from weir.objects.manifest import (
-    DEEPEST,
-    ManifestError,
-    Place,
-    as_manifest_error,
-    decode_text,
-    key_of,
-    new_loader,
-    scalar_of,
-)
+from weir.objects.manifest import DEEPEST, ManifestError, Place, as_manifest_error, decode_text, new_loader
+from weir.objects.yaml_scalars import key_of, scalar_of
 
 __all__ = ["TooManyValues", "YamlValue", "read_yaml"]
 

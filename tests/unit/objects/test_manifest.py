@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.objects.manifest import ManifestError, plain_scalar, read_manifest, read_values
+from weir.objects.manifest import ManifestError, read_manifest, read_values
+from weir.objects.yaml_scalars import plain_scalar
 
 POD = """\
 apiVersion: v1

@@ -1,0 +1,124 @@
+"""What does `weir lint` read? Files (one that cannot be read is a finding), policies, the objects of a live cluster.
+
+Not here: the command (weir.cli.lint), how one file or address is fetched (weir.cli.inputs).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli._certainty import because
+from weir.cli._options import Live
+from weir.cli.inputs import CannotSay, fetch, find_files, is_address, read_documents, read_live
+from weir.cli.render import progress, say
+
+if TYPE_CHECKING:
+    from weir.client.snapshot import Missing
+    from weir.lint.live import Troubles
+    from weir.lint.rule import Finding
+    from weir.objects.manifest import Document
+
+
+#: What a person writes, and what tells how it fares.
+_WORKLOADS: Final = (
+    "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "ReplicationController",
+)  # fmt: skip
+
+
+def read_policies(names: tuple[str, ...]) -> list[Document]:
+    """Return the documents of `--policies`; files without any policy are wrong use."""
+    from weir.policies.files import PolicyFiles
+
+    documents = read_documents(names)
+    if names:
+        items = [item for document in documents for item in document.items()]
+        for item in items:
+            _refuse_broken_policy(item)
+        found = PolicyFiles(item.value for item in items)
+        if not found.bound:
+            raise click.UsageError(
+                f"--policies {' '.join(names)}: no ValidatingAdmissionPolicy with a binding; a policy without "
+                "a ValidatingAdmissionPolicyBinding does nothing"
+            )
+        for name in found.mutating:
+            say(f"MutatingAdmissionPolicy {name} is not applied: manifests are judged as written", err=True)
+        for name in found.unbound:
+            say(f"ValidatingAdmissionPolicy {name} has no binding and judges nothing", err=True)
+    return documents
+
+
+def _refuse_broken_policy(item: Document) -> None:
+    """Raise a UsageError for a policy or binding that a server would refuse: it would judge nothing there."""
+    from weir.gates import ALL_FEATURES
+    from weir.validate import validate
+
+    value = item.value
+    if isinstance(value, dict) and "AdmissionPolicy" in str(value.get("kind")):
+        for error in validate(value, gates=ALL_FEATURES):
+            raise click.UsageError(f"{item.file}: the server refuses this {value['kind']}: {error}")
+
+
+def read_files(
+    files: tuple[str, ...], exclude: tuple[str, ...]
+) -> tuple[list[Document], list[str], list[Finding]]:
+    """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
+    from weir.lint.rules.w000_unreadable import unreadable
+    from weir.objects.manifest import ManifestError, Place, read_manifest
+
+    documents: list[Document] = []
+    found: list[Finding] = []
+    meant = (each for name in files for each in ([(name, None)] if is_address(name) else find_files([name])))
+    wanted = [each for each in meant if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
+    with progress("reading files:") as tick:
+        for done, (name, path) in enumerate(wanted):
+            content = b""
+            try:
+                if path is not None:
+                    content = path.read_bytes()
+                else:
+                    content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
+                documents += read_manifest(content, name)
+            except (
+                click.UsageError
+            ) as error:  # an address that gives nothing, beside which the others are checked
+                problem = error.message.removeprefix(f"{name}: ")
+                found.append(unreadable(ManifestError(Place(name, 1, 1), problem), ""))
+            except ManifestError as error:
+                found.append(unreadable(error, content.decode(errors="replace")))
+            except PermissionError as error:
+                found.append(unreadable(ManifestError(Place(name, 1, 1), str(error.strerror)), ""))
+            tick(done + 1, len(wanted))
+    return documents, [name for name, _ in wanted], found
+
+
+def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
+    """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
+    kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
+    found = read_live(live, kinds, namespace)
+    if len(found.missing) == len(kinds):
+        raise CannotSay(f"cannot say anything of the cluster: {because(found.missing)}")
+    return found.documents, found.missing
+
+
+def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
+    """Return what people wrote in a cluster, and what is wrong with it."""
+    from weir.lint.live import Troubles, is_own
+
+    troubles = Troubles.of(found, datetime.now(UTC))
+    return [
+        document_of(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
+    ], troubles
+
+
+def document_of(each: Any) -> Document:
+    from weir.lowering.originals import raised
+    from weir.objects.manifest import Document
+
+    metadata = each["metadata"]
+    name = "/".join(filter(None, (each["kind"].lower(), metadata.get("namespace"), metadata["name"])))
+    return Document(raised(each), name, ())
