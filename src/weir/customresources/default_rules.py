@@ -9,7 +9,7 @@ import msgspec
 
 from weir.customresources.embedded import validate_embedded
 from weir.customresources.pruning import prune
-from weir.customresources.schema import Schema, read_schema
+from weir.customresources.schema import Schema, has_rules, read_schema
 from weir.customresources.values import NO_FIELD, validate_value
 from weir.validate.field import Document, Errors, FieldError, invalid
 
@@ -29,7 +29,7 @@ def validate_defaults(schema: Document, at: str, *, pruned: bool = True) -> Erro
 
 def _broken_rules(default: Any, read: Schema) -> list[FieldError]:
     """Return the rules that a default breaks, were it new or there before."""
-    if not _has_rules(read):
+    if not has_rules(read):
         return []
     from weir.customresources.expressions import compile_rules, evaluate_rules
 
@@ -37,11 +37,6 @@ def _broken_rules(default: Any, read: Schema) -> list[FieldError]:
     if rules is None:
         return []
     return evaluate_rules(rules, default, default)[0] or evaluate_rules(rules, default, None)[0]
-
-
-def _has_rules(schema: Schema) -> bool:
-    below = (*schema.properties.values(), schema.additional, schema.items)
-    return bool(schema.rules) or any(isinstance(one, Schema) and _has_rules(one) for one in below)
 
 
 def _defaults(schema: Document, at: str) -> Iterator[tuple[Any, Document, str]]:

@@ -21,7 +21,7 @@ from weir.cel.source import CompileError
 from weir.cel.values import NONE, CostLimitExceeded, EvaluationError, InternalError, Optional
 from weir.customresources.expression_types import Declared, declare, environment, escape, to_value
 from weir.customresources.field_paths import FieldPathError, find_field, show_steps
-from weir.customresources.schema import Schema
+from weir.customresources.schema import Schema, has_rules
 from weir.validate.field import (
     DUPLICATE,
     FORBIDDEN,
@@ -77,11 +77,6 @@ def uses_old_self(checked: Checked) -> bool:
     return any(isinstance(node, Ident) and node.name == "oldSelf" for node in walk(checked.root))
 
 
-def rule_message(rule: Document) -> str:
-    """Return what stands for a rule in messages: what its author wrote about it, or the rule."""
-    return (rule.get("message") or "").strip() or (rule.get("rule") or "").strip()
-
-
 # ── compiling ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -91,14 +86,6 @@ def compile_rules(schema: Schema, *, root: bool = True) -> RuleTree | None:
         return None
     objects: list[ObjectType] = []
     return _compile(schema, declare(schema, "selfType", objects, root=root), tuple(objects), root)
-
-
-def has_rules(schema: Schema) -> bool:
-    """Return whether rules stand in *schema* or below."""
-    if schema.rules:
-        return True
-    below = [*schema.properties.values(), schema.additional, schema.items]
-    return any(isinstance(one, Schema) and has_rules(one) for one in below)
 
 
 def _compile(

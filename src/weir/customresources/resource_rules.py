@@ -14,7 +14,7 @@ from typing import Any, Final
 from weir.customresources.embedded import validate_embedded
 from weir.customresources.field_paths import find_at
 from weir.customresources.ratcheting import without_unchanged
-from weir.customresources.schema import Schema
+from weir.customresources.schema import Schema, has_rules
 from weir.customresources.served import CustomResourceKind
 from weir.customresources.values import NO_FIELD, validate_lists, validate_value
 from weir.validate.context import Context
@@ -88,16 +88,11 @@ def rule_errors(
 
 
 def _compiled(schema: Schema) -> Any:
-    if not _has_rules(schema):
+    if not has_rules(schema):
         return None
     from weir.customresources.expressions import compile_rules  # CEL is loaded by the first rule
 
     return compile_rules(schema)
-
-
-def _has_rules(schema: Schema) -> bool:
-    below = (*schema.properties.values(), schema.additional, schema.items)
-    return bool(schema.rules) or any(isinstance(one, Schema) and _has_rules(one) for one in below)
 
 
 def _values(new: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:

@@ -70,6 +70,12 @@ _BOUNDS: Final = (
 )
 
 
+def has_rules(schema: Schema) -> bool:
+    """Return whether rules stand in *schema* or below."""
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return bool(schema.rules) or any(isinstance(one, Schema) and has_rules(one) for one in below)
+
+
 def read_schema(found: Any, at: str = "openAPIV3Schema") -> Schema:
     """Return the tree of a schema document.
 

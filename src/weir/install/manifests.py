@@ -250,13 +250,6 @@ def barrier(installation: Installation) -> Document:
     return validating_configuration(installation.client_config(), own_user(installation.namespace))
 
 
-def hook_names(installation: Installation) -> tuple[str, ...]:
-    """Return the names that the certificate of the hooks must be good for."""
-    if installation.url:
-        return (installation.host(),)
-    return (f"{OPERATOR}.{installation.namespace}.svc",)
-
-
 def written(document: Document, to_yaml: ToYaml) -> str:
     """Return the document as YAML; the rules of a role each with the reason for it."""
     text = to_yaml(document)

@@ -19,7 +19,7 @@ from weir.client.api import JSON_PATCH, Client
 from weir.explain.phrases import asks
 from weir.install.manifests import LABELS, Installation, documents
 from weir.lowering.names import GATE, NAMESPACE
-from weir.lowering.originals import extended_entries, raised
+from weir.lowering.originals import extended_entries, is_lowered, raised
 from weir.lowering.tolerations import read_entry
 from weir.objects.kinds import by_kind
 
@@ -62,7 +62,7 @@ async def plan(client: Client, namespace: str = NAMESPACE) -> Plan:
     lowered, held = 0, []
     async for page in client.pages(_PODS):
         for pod in page.documents():
-            lowered += _is_lowered(pod)
+            lowered += is_lowered({"kind": "Pod", **pod})
             if any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ()):
                 held.append((pod["metadata"]["namespace"], pod["metadata"]["name"]))
     return Plan(tuple(there), tuple(workloads), lowered, tuple(held))
@@ -144,21 +144,12 @@ def _is_own(document: Document) -> bool:
     return bool(LABELS.items() <= labels.items())
 
 
-def _is_lowered(pod: Document) -> bool:
-    document = {"kind": "Pod", **pod}
-    return raised(document) is not document
-
-
 def _depends(workload: Document) -> list[str]:
     """Return a line about a workload whose pods rely on the operator; nothing about others, or owned ones."""
     metadata = workload["metadata"]
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return []
-    asked = (
-        [_words(each) for each in extended_entries(raised(workload))]
-        if raised(workload) is not workload
-        else []
-    )
+    asked = [_words(each) for each in extended_entries(raised(workload))] if is_lowered(workload) else []
     name = f"{workload['kind'].lower()} {metadata.get('namespace', '')}/{metadata['name']}"
     return [f"{name}: {', '.join(asked)}"] if asked else []
 

@@ -21,7 +21,7 @@ from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.quantity import QuantityError, parse_quantity
 from weir.values.quoting import quote
 
-__all__ = ["Unreadable", "decode_exactly", "zero_value"]
+__all__ = ["Unreadable", "decode_exactly", "json_word", "zero_value"]
 
 _INTEGERS: Final = {
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
@@ -54,7 +54,7 @@ def decode_exactly(value: Any, root: Struct, within: str = "") -> tuple[dict[str
     """
     walk = _Walk()
     if type(value) is not Pairs:
-        raise Unreadable(f"json: cannot unmarshal {_word(value)} into Go value of type {_go_name(root)}")
+        raise Unreadable(f"json: cannot unmarshal {json_word(value)} into Go value of type {_go_name(root)}")
     document = walk.struct(value, root, {}, "", ())
     if walk.wrong_type:
         raise Unreadable(walk.wrong_type)
@@ -244,11 +244,13 @@ def _schema_or(value: Any, kind: str, where: tuple[str, tuple[str, ...]]) -> Any
     if kind == "SchemaOrStrings":
         for item in value:
             if type(item) is not str:
-                raise Unreadable(f"json: cannot unmarshal {_word(item)} into Go value of type string")
+                raise Unreadable(f"json: cannot unmarshal {json_word(item)} into Go value of type string")
         return value or None
     for item in value:
         if type(item) is not Pairs:
-            raise Unreadable(f"json: cannot unmarshal {_word(item)} into Go value of type v1.JSONSchemaProps")
+            raise Unreadable(
+                f"json: cannot unmarshal {json_word(item)} into Go value of type v1.JSONSchemaProps"
+            )
     return [_read_itself(item, of) for item in value] or None
 
 
@@ -272,13 +274,13 @@ _TEXTS: Final[dict[str, Callable[[str], str]]] = {
 
 
 def _text(value: Any, go: str, where: tuple[str, tuple[str, ...]], literal: bool = False) -> str:
-    word = _word(value)
+    word = json_word(value)
     if literal and word == "number":
         word = f"number {_raw(value)}"
     return f"json: cannot unmarshal {word} into Go struct field {where[0]}.{'.'.join(where[1])} of type {go}"
 
 
-def _word(value: Any) -> str:
+def json_word(value: Any) -> str:
     """Return Go's word for the JSON type of *value*."""
     if value is None:
         return "null"

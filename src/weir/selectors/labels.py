@@ -16,7 +16,7 @@ from typing import Any, Final
 from weir.values.names import check_label_key, check_label_value
 from weir.values.quoting import quote
 
-__all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "from_object", "parse"]
+__all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "from_object", "parse", "print_selector"]
 
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 _SPECIAL = frozenset("=!(),<>")
@@ -158,6 +158,28 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector | None:
             )
         )
     return Selector(tuple(found))
+
+
+def print_selector(selector: Mapping[str, Any] | None) -> str:
+    """Return a label selector as Kubernetes' programs print it in messages.
+
+    >>> print_selector({"matchLabels": {"z": "1", "a": "2"}})
+    '&LabelSelector{MatchLabels:map[string]string{a: 2,z: 1,},MatchExpressions:[]LabelSelectorRequirement{},}'
+    >>> print_selector(None)
+    'nil'
+    """
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
+        f"Values:[{' '.join(each.get('values') or ())}],}},"
+        for each in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

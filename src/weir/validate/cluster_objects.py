@@ -22,6 +22,7 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.gonames import go_struct
+from weir.validate.int_or_percent import validate_at_most_all, validate_int_or_percent
 from weir.validate.label_selector import selector_json, validate_label_selector
 from weir.validate.meta import (
     IMMUTABLE,
@@ -35,7 +36,6 @@ from weir.validate.ratchet import CLOSED
 from weir.validate.resources import validate_container_resources
 from weir.validate.template import validate_not_negative
 from weir.validate.tolerations import validate_tolerations
-from weir.validate.workloads import validate_at_most_all, validate_int_or_percent
 from weir.values.names import check_dns1123_label, check_label_key, check_path_segment
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000

@@ -6,7 +6,6 @@ that is damaged inside, only the first structure is described as Go would; deepe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -148,8 +147,3 @@ def read_certificate(der: bytes) -> x509.Certificate | None:
         return x509.load_der_x509_certificate(der)
     except Exception:  # cryptography raises unrelated classes for what it cannot read
         return None
-
-
-def same_names(found: Iterable[str], *wanted: str) -> bool:
-    """Return whether *found* is exactly *wanted*, in order."""
-    return tuple(found) == wanted

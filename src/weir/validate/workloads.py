@@ -7,8 +7,7 @@ Not here: jobs (weir.validate.batch), the pod template (weir.validate.template).
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from weir.validate.context import Context
 from weir.validate.field import (
@@ -22,6 +21,7 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.gonames import go_struct
+from weir.validate.int_or_percent import number_of, validate_at_most_all, validate_int_or_percent
 from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.persistent_volume_claim import validate_claim_spec
@@ -35,12 +35,6 @@ from weir.validate.template import (
     validate_template,
 )
 from weir.values.names import check_dns1123_label
-
-_match_percent = re.compile(r"[0-9]+%").fullmatch
-PERCENT: Final = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-    "validation is '[0-9]+%')"
-)
 
 
 def _parts(
@@ -103,34 +97,10 @@ def _validate_subsets(new: Document, names: tuple[str, ...], ready: str = "ready
         )
 
 
-# ── numbers that may be percentages ──────────────────────────────────────────────────────────────
-
-
-def validate_int_or_percent(value: Any, at: str) -> Errors:
-    """Yield what is wrong with a count that may be a percentage."""
-    if isinstance(value, str):
-        if not _match_percent(value):
-            yield invalid(at, value, PERCENT)
-    elif value < 0:
-        yield invalid(at, value, NOT_NEGATIVE)
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, str):
-        return int(value[:-1][:20]) if _match_percent(value) else 0
-    return int(value or 0)
-
-
 def _given(rolling: Document, name: str, default: Any) -> Any:
     """Return a field of a strategy; null means the default, as absence does."""
     value = rolling.get(name)
     return default if value is None else value
-
-
-def validate_at_most_all(value: Any, at: str) -> Errors:
-    """Yield that a percentage is more than everything."""
-    if isinstance(value, str) and _match_percent(value) and _number(value) > 100:
-        yield invalid(at, value, "must not be greater than 100%")
 
 
 # ── the kinds ────────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +156,7 @@ def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge
     down, extra = _given(rolling, "maxUnavailable", unavailable), _given(rolling, "maxSurge", surge)
     yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
-    if _number(down) == 0 and _number(extra) == 0:
+    if number_of(down) == 0 and number_of(extra) == 0:
         yield invalid(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
     yield from validate_at_most_all(down, f"{at}.maxUnavailable")
 
@@ -281,9 +251,9 @@ def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
     yield from validate_at_most_all(down, f"{at}.maxUnavailable")
     yield from validate_at_most_all(extra, f"{at}.maxSurge")
-    if _number(down) and _number(extra):
+    if number_of(down) and number_of(extra):
         yield invalid(f"{at}.maxSurge", extra, "may not be set when maxUnavailable is non-zero")
-    if not _number(down) and not _number(extra):
+    if not number_of(down) and not number_of(extra):
         yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
@@ -352,7 +322,7 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
         if down is not None:
             where = f"{at}.rollingUpdate.maxUnavailable"
             yield from validate_int_or_percent(down, where)
-            if not _number(down):
+            if not number_of(down):
                 yield invalid(where, down, "cannot be 0")
             yield from validate_at_most_all(down, where)
     else:

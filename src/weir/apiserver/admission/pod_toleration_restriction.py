@@ -17,6 +17,7 @@ from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kind import Kind
 from weir.objects.resource_kinds import is_best_effort
+from weir.objects.strict_decoder import json_word
 from weir.taints import wellknown
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -46,19 +47,15 @@ def of_annotation(namespace: Mapping[str, Any], annotation: str) -> list[Tolerat
     if found is None:
         return []
     if not isinstance(found, list):
-        raise InternalError(f"json: cannot unmarshal {_word(found)} into Go value of type []v1.Toleration")
+        raise InternalError(
+            f"json: cannot unmarshal {json_word(found)} into Go value of type []v1.Toleration"
+        )
     for entry in found:
         if not isinstance(entry, dict):
-            raise InternalError(f"json: cannot unmarshal {_word(entry)} into Go value of type v1.Toleration")
+            raise InternalError(
+                f"json: cannot unmarshal {json_word(entry)} into Go value of type v1.Toleration"
+            )
     return found
-
-
-def _word(value: object) -> str:
-    """Return what Go calls a JSON value of the wrong type."""
-    if isinstance(value, bool):
-        return "bool"
-    words = {"str": "string", "dict": "object", "list": "array", "NoneType": "null"}
-    return words.get(type(value).__name__, "number")
 
 
 class PodTolerationRestriction:

@@ -25,6 +25,7 @@ from weir.objects.document import yaml_to_json
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
+from weir.objects.strict_decoder import json_word
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -205,7 +206,7 @@ def _check_types(response: Document) -> None:
 
 
 def mistyped(value: object, field: str, into: str) -> CallFailed:
-    problem = f"json: cannot unmarshal {_word(value)} into Go struct field {field} of type {into}"
+    problem = f"json: cannot unmarshal {json_word(value)} into Go struct field {field} of type {into}"
     return CallFailed(f"failed to call webhook: {problem}")
 
 
@@ -244,11 +245,11 @@ def read_review(body: bytes) -> dict[str, Any]:
     """Return the document; what is no JSON is reported in the words of upstream's reader of YAML and JSON."""
     try:
         review = plain(parse_json(body))
-        problem = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
+        problem = f"json: cannot unmarshal {json_word(review)} into Go value of type {KIND_STRUCT}"
     except JsonError as error:
         starts_like_json = body.lstrip()[:1] in (b"{", b"[")
         review = "" if starts_like_json else _yaml(body)
-        text = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
+        text = f"json: cannot unmarshal {json_word(review)} into Go value of type {KIND_STRUCT}"
         problem = str(error) if starts_like_json else text
     if review is None:
         return {}
@@ -263,13 +264,6 @@ def _yaml(body: bytes) -> Any:
         return plain(parse_json(yaml_to_json(body)))
     except (JsonError, ApiError, ValueError):
         return ""
-
-
-def _word(value: object) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    words = {"str": "string", "dict": "object", "list": "array", "NoneType": "null"}
-    return words.get(type(value).__name__, "number")
 
 
 def _check_identity(review: Document, response: Document, uid: str) -> None:
@@ -316,7 +310,7 @@ def _patch(response: Document) -> bytes:
         if not odd:
             return patch if operations else b""
         operations, into = odd[0], "jsonpatch.Operation"
-    problem = f"json: cannot unmarshal {_word(operations)} into Go value of type {into}"
+    problem = f"json: cannot unmarshal {json_word(operations)} into Go value of type {into}"
     raise CallFailed(f"received undecodable patch in webhook response: {problem}")
 
 

@@ -17,6 +17,7 @@ from weir.controllers.autoscaling.decision import SOURCES, Answer
 from weir.controllers.autoscaling.replica_calculator import MetricError, Sample
 from weir.controllers.runtime.views import parse_time
 from weir.objects.kinds import by_kind
+from weir.selectors.labels import print_selector
 from weir.values.duration import DurationError, parse_duration
 from weir.values.quantity import parse_quantity
 
@@ -40,32 +41,10 @@ async def ask(client: Client, namespace: str, selector: str, metric: Document) -
             f"unable to get metric {name} on {about['kind']} {namespace}/{about['name']}: "
             f"unable to fetch metrics from custom metrics API: {_NO_CUSTOM}"
         )
-    shown = _printed(source["metric"].get("selector"))
+    shown = print_selector(source["metric"].get("selector"))
     return MetricError(
         f"unable to get external metric {namespace}/{name}/{shown}: unable to fetch metrics from external metrics API: "
         f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
-    )
-
-
-def _printed(selector: Document | None) -> str:
-    """Return a label selector as Go prints it.
-
-    >>> _printed({"matchLabels": {"z": "1", "a": "2"}})
-    '&LabelSelector{MatchLabels:map[string]string{a: 2,z: 1,},MatchExpressions:[]LabelSelectorRequirement{},}'
-    >>> _printed(None)
-    'nil'
-    """
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    requirements = "".join(
-        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
-        f"Values:[{' '.join(each.get('values') or ())}],}},"
-        for each in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
     )
 
 

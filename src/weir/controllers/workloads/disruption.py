@@ -29,7 +29,7 @@ from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
-from weir.selectors.labels import from_object
+from weir.selectors.labels import from_object, print_selector
 
 BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
 #: How long an eviction that was granted counts before its pod is seen to go.
@@ -294,24 +294,4 @@ def _unmanaged(selector: Document | None) -> str:
         f"Pods selected by this PodDisruptionBudget (selector: {print_selector(selector)}) were found to be unmanaged. "
         "As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "
         'To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
-    )
-
-
-def print_selector(selector: Document | None) -> str:
-    """Return a label selector as Kubernetes' programs print it in messages.
-
-    >>> print_selector({"matchLabels": {"app": "web"}})
-    '&LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}'
-    """
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
-        f"Values:[{' '.join(each.get('values') or ())}],}},"
-        for each in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )

@@ -1,0 +1,43 @@
+"""Is this a number or a percentage, and at most all of them?
+
+Not here: which fields are such (weir.validate.workloads and other kinds' files).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from weir.validate.field import (
+    Errors,
+    invalid,
+)
+from weir.validate.resources import NOT_NEGATIVE
+
+_match_percent = re.compile(r"[0-9]+%").fullmatch
+PERCENT: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
+def validate_int_or_percent(value: Any, at: str) -> Errors:
+    """Yield what is wrong with a count that may be a percentage."""
+    if isinstance(value, str):
+        if not _match_percent(value):
+            yield invalid(at, value, PERCENT)
+    elif value < 0:
+        yield invalid(at, value, NOT_NEGATIVE)
+
+
+def number_of(value: Any) -> int:
+    """Return the number, of a percentage that before its sign; 0 of what is neither."""
+    if isinstance(value, str):
+        return int(value[:-1][:20]) if _match_percent(value) else 0
+    return int(value or 0)
+
+
+def validate_at_most_all(value: Any, at: str) -> Errors:
+    """Yield that a percentage is more than everything."""
+    if isinstance(value, str) and _match_percent(value) and number_of(value) > 100:
+        yield invalid(at, value, "must not be greater than 100%")
