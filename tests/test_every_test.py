@@ -135,6 +135,7 @@ ACROSS = {
     "cli/test_cel_hints.py": "the hints of weir cel",
     "controllers/devices/test_taint_eviction_state.py": "the controller with its queue and its claims",
     "devices/test_vectors.py": "the package as a whole",
+    "explain/test_fix_search.py": "how the smallest change is searched for, without a scheduler",
     "explain/test_judging.py": "the judges of every reason",
     "lint/test_options.py": "the options of weir lint, on files and formats together",
     "scheduler/plugins/test_dynamic_resources_hints.py": "what wakes a pod that waits for devices",

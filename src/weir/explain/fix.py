@@ -178,7 +178,7 @@ def _alternatives(case: Case, edits: Edits, group: Group) -> Iterator[Edits]:
             return
         if case.helps(other) and not set(edits) <= set(other):
             part = case.smallest(other)
-            if set(part) != set(edits) and part not in found:
+            if part not in found:
                 found.append(part)
                 yield part
 

@@ -272,7 +272,7 @@ class LoweredList:
             if hash_ := marked_hash(key):
                 if hash_ in self.read:
                     self._markers.append((i, hash_))
-            elif key and (entry.get("effect") or "") and (entry.get("operator") or "Equal") == "Equal":
+            elif key and entry.get("effect") and (entry.get("operator") or "Equal") == "Equal":
                 exact = Triple(key, entry.get("value") or "", entry["effect"])
                 self._exact.setdefault(exact, (i, entry.get("tolerationSeconds")))
             else:

@@ -34,6 +34,20 @@ VARIABLES = {"taint": Taint("gpu", "a100", "NoSchedule")}
         ("['||', '&&'].exists(x, x == taint.key) && true", "['||', '&&'].exists(x, x == taint.key)", False),
         ("taint.?key.orValue('') == 'gpu' // why not ?:", "taint.?key.orValue('') == 'gpu'", True),
         ("(true) || (false)", "true", True),
+        ("true && false || taint.key == 'gpu'", "taint.key == 'gpu'", True),
+        ("taint.key == 'gpu' ? (false) : true", "taint.key == 'gpu'", True),
+        ("taint.key == 'x' ? true : (taint.value == 'b')", "taint.value == 'b'", False),
+        ("taint.key == 'x' ? true : taint.value == 'b' ? true : taint.effect == 'NoExecute'",
+         "taint.effect == 'NoExecute'", False),
+        ("{'a': 1}.size() == 1 ? taint.key == 'x' : true", "taint.key == 'x'", False),
+        ("taint.?key.hasValue() ? taint.key == 'x' : true", "taint.key == 'x'", False),
+        ("!taint.key.startsWith('g') == true", "!taint.key.startsWith('g') == true", False),
+        ("!(taint.key in ['gpu'])", "taint.key in ['gpu']", True),
+        ("!!(taint.key == 'x')", "taint.key == 'x'", False),
+        ("[true, false][1] || false", "[true, false][1] || false", False),
+        ("[true || false, true][0]", "[true || false, true][0]", True),
+        ("(taint.key == 'x') == (true || false)", "(taint.key == 'x') == (true || false)", False),
+        ("taint.key", "taint.key", "gpu"),
     ],
 )  # fmt: skip
 def test_the_deciding_part_is(expression: str, part: str, value: bool) -> None:
@@ -56,12 +70,43 @@ def test_an_absorbed_error_is_not_blamed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ("1/0 == 1 && 2/0 == 2", "1/0 == 1"),
+        ("true && (1/0 == 1 || 2/0 == 2)", "1/0 == 1"),
+        ("1/0 == 1 ? true : false", "1/0 == 1"),
+        ("dyn(5) ? true : taint.key == 'x'", "dyn(5)"),
+        ("", ""),
+        ("()", "()"),
+        ("!", "!"),
+        ("true ? false", "true ? false"),
+        ("true : false", "true : false"),
+    ],
+)
+def test_what_fails_first_is_named_and_what_is_no_expression_is_its_own_reason(
+    expression: str, part: str
+) -> None:
+    decision = decide(expression, ENV, VARIABLES)
+    assert (decision.text, decision.value, bool(decision.error)) == (
+        part,
+        5 if part == "dyn(5)" else None,
+        part != "dyn(5)",
+    )
+
+
 def test_the_position_is_where_the_part_starts() -> None:
     assert decide("true && taint.key == 'x'", ENV, VARIABLES).position == 8
+    assert decide("true && (true && !(taint.key == 'gpu'))", ENV, VARIABLES).position == 19
+    assert decide("", ENV, VARIABLES).position == 0
+    assert decide("taint.key == 'gpu' ? taint.value == 'b' : true", ENV, VARIABLES).position == 21
 
 
 def test_conditions_are_what_only_combined_answers_are_made_of() -> None:
     assert conditions("a == 1 && (b || !c) && (d ? e : f)") == ["a == 1", "b", "c", "d ? e : f"]
+    assert conditions("a || b && !c == d || (!e)") == ["a", "b", "!c == d", "e"]
+    assert conditions("(a) == (b)") == ["(a) == (b)"]
+    assert (conditions(""), conditions("()"), conditions("!")) == ([], ["()"], ["!"])
 
 
 atoms = st.sampled_from(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from weir.lowering.names import marker_key, toleration_hash
+from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
+from weir.lowering.names import TOLERATIONS, marker_key, toleration_hash
 from weir.lowering.tolerations import (
     MOST_ENTRIES,
+    LoweredList,
     complete,
+    entry_for,
+    extended_verdict,
     is_extended,
     mark,
     needed,
     problems,
     read_entry,
     read_originals,
+    stock_gates,
     unite,
     write_originals,
 )
@@ -163,3 +168,87 @@ def test_an_entry_that_is_there_twice_is_marked_once():
         {"operator": "Exists"},
         {"key": None},
     ]
+
+
+def test_a_list_never_has_more_than_a_thousand_entries():
+    triples = [Triple("sla", str(1000 + number), "NoExecute") for number in range(1001)]
+    assert len(lowered([GT], *triples)) == 1000
+
+
+def test_an_unmodified_cluster_has_none_of_the_features_or_only_its_own():
+    features = (TOLERATION_COMPARISON, SEMVER_COMPARISON, TOLERATION_CEL)
+    assert [stock_gates(False).enabled(each) for each in features] == [False, False, False]
+    assert [stock_gates(True).enabled(each) for each in features] == [True, False, False]
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "{", ""])
+def test_an_annotation_that_is_none_of_weirs_holds_nothing(text):
+    assert read_originals({TOLERATIONS: text}) == {}
+
+
+def test_a_triple_without_a_value_has_an_entry_without_one():
+    entry = entry_for(Triple("sla", "", "NoExecute"), read_entry(GT))
+    assert entry == {"key": "sla", "operator": "Equal", "effect": "NoExecute", "tolerationSeconds": 3}
+
+
+def test_one_of_the_originals_is_enough():
+    cel = {"operator": "CEL", "value": "taint.key == 'other'"}
+    assert extended_verdict([cel, GT], T950)
+    assert not extended_verdict([cel, GT], T800)
+    assert not extended_verdict([], T950)
+
+
+CEL = {"operator": "CEL", "value": "taint.key == 'sla'", "tolerationSeconds": 3}
+ORIGINALS = {toleration_hash(CEL): CEL}
+HASH = toleration_hash(CEL)
+
+
+def test_an_operator_of_the_clusters_own_decides_only_where_it_has_it():
+    native = [{"key": "sla", "operator": "Gt", "value": "900"}, marker(CEL)]
+    assert needed(native, ORIGINALS, [T950]) == complete(native, ORIGINALS, [T950]).added == (T950,)
+    assert LoweredList(native, ORIGINALS).needs_entry(T950) == HASH
+    assert needed(native, ORIGINALS, [T950], True) == complete(native, ORIGINALS, [T950], True).added == ()
+    assert LoweredList(native, ORIGINALS, True).needs_entry(T950) == ""
+
+
+TIMED = {"key": "sla", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}
+
+
+@pytest.mark.parametrize(
+    "behind, hash_",
+    [
+        ([equal(T950, tolerationSeconds=3), TIMED], ""),
+        ([TIMED, equal(T950, tolerationSeconds=3)], HASH),
+        ([equal(T960), TIMED], HASH),
+        ([{**equal(T950, tolerationSeconds=3), "operator": None}, TIMED], ""),
+    ],
+)
+def test_the_first_entry_that_the_cluster_finds_decides_for_how_long(behind, hash_):
+    assert LoweredList([marker(CEL), *behind], ORIGINALS).needs_entry(T950) == hash_
+
+
+def test_a_triple_that_no_original_tolerates_needs_no_entry():
+    assert LoweredList([marker(CEL)], ORIGINALS).needs_entry(Triple("x", "", "NoExecute")) == ""
+    assert LoweredList([marker(CEL)], {}).needs_entry(T950) == ""
+
+
+def test_a_pod_tolerates_what_an_original_or_an_entry_does():
+    found = LoweredList([marker(GT), {"key": "x", "operator": "Exists"}], {toleration_hash(GT): GT})
+    assert found.tolerates(T950) and found.tolerates(Triple("x", "", "NoExecute"))
+    assert not found.tolerates(T800)
+
+
+@pytest.mark.parametrize(
+    "own, brought_back",
+    [
+        ({**equal(T950), "key": "x"}, True),
+        ({**equal(T950), "operator": "Gt"}, True),
+        (equal(T960), True),
+        ({**equal(T950), "effect": "NoSchedule"}, True),
+        (equal(T950), False),
+        ({"key": "sla", "value": "950", "effect": "NoExecute"}, False),
+    ],
+)
+def test_a_stored_entry_comes_back_unless_the_user_wrote_the_same(own, brought_back):
+    found = unite([marker(CEL), own], [marker(CEL), equal(T950)], ORIGINALS)
+    assert found == [marker(CEL), *([equal(T950, tolerationSeconds=3)] if brought_back else []), own]

@@ -127,6 +127,14 @@ def test_what_is_only_promised_is_taken_back_once():
     assert (found.end(), scene.claims.promised("uid-c"), found.end()) == (True, False, False)
 
 
+def test_what_is_promised_anew_afterwards_is_anothers():
+    scene = Scene(0)
+    found = reservation(scene, ClaimBinding(scene.claim("c"), NEW))
+    found.end()
+    scene.claims.promise("uid-c", NEW)
+    assert (found.end(), scene.claims.promised("uid-c")) == (False, True)
+
+
 def test_a_promise_that_was_written_is_not_taken_back():
     scene = Scene(0)
     binding = ClaimBinding(scene.claim("c"), NEW)
