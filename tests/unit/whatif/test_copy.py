@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -179,3 +180,26 @@ def test_a_pod_that_fits_nowhere_may_push_out_those_that_were_left_out():
     )
     assert {one.pod: one.ends_on for one in found.leaving} == {"default/strong": "b", "default/weak": ""}
     assert len(there) == 2
+
+
+# ── too much ──
+
+
+@pytest.mark.parametrize("most, a_pod, enough", [(30, 50, True), (200, 0, True), (10, 1, False)])
+def test_the_more_pods_there_are_the_more_is_waited_for(monkeypatch, most, a_pod, enough):
+    monkeypatch.setattr(run, "MOST_WRITES", most)
+    monkeypatch.setattr(run, "MOST_WRITES_A_POD", a_pod)
+    found, _ = ticking(large(), Scale("rs/web", 24), until=20)
+    assert (found.notes == ()) is enough
+
+
+def test_a_copy_in_which_too_much_goes_on_is_left_with_a_word(monkeypatch):
+    monkeypatch.setattr(run, "MOST_WRITES", 40)
+    monkeypatch.setattr(run, "MOST_WRITES_A_POD", 0)
+    found, _ = ticking([node("a", cpu="99"), deployment(1, "10m")], Scale("deploy/web", 15), until=20)
+    (note,) = found.notes
+    counted = r"4\d writes to pods in \d\.\d s, most of it with deployment default/web"
+    assert re.fullmatch(
+        rf"More goes on than was waited for \({counted}\): what comes later was not looked at", note
+    )
+    assert (found.settled, found.bad) == (False, True)
