@@ -28,7 +28,8 @@ from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
 from weir.apiserver.registry.patching import APPLY_PATCH, Patching
-from weir.apiserver.registry.scale import SCALE, Scales
+from weir.apiserver.registry.scale import Scales
+from weir.apiserver.registry.scale_objects import SCALE
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
 from weir.apiserver.registry.watch import Watches

@@ -16,7 +16,7 @@ from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.lists import Page, list_body
-from weir.apiserver.registry.scale import SCALE
+from weir.apiserver.registry.scale_objects import SCALE
 from weir.apiserver.registry.verbs import WriteResult
 from weir.apiserver.transport.http import YAML, ListResponse, Request, Response, Stream
 from weir.apiserver.transport.negotiation import (

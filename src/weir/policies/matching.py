@@ -176,6 +176,8 @@ def _namespace_labels(a: Write, reader: Namespaces) -> Mapping[str, str]:
 def _object_matches(selector: labels.Selector, a: Write, reader: Namespaces) -> bool:
     if not selector:
         return True
+    if a.subresource == "scale":  # what is written is a Scale, which has no labels
+        return selector.matches({})
     return any(one is not None and selector.matches(_labels(one)) for one in (a.object, a.old))
 
 

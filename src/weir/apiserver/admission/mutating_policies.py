@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from weir.apiserver.admission.attributes import DELETE, Attributes, Reader
 from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
-from weir.apiserver.admission.versions import InVersion, taken_from
+from weir.apiserver.admission.versions import InVersion, spoken_kind, taken_from
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.patches.json import patch_of_policy
 from weir.apiserver.patches.kind_form import fitting_problems, node_of
 from weir.apiserver.patches.overlay import overlay
 from weir.apiserver.patches.structure import Node, Relation
+from weir.apiserver.registry.scale_objects import SCALE
 from weir.customresources.served import CustomResourceKind
 from weir.errors import ApiError, Forbidden, InternalError
 from weir.objects.document import copied
@@ -82,7 +83,10 @@ class MutatingPolicies:
             def values(kind: Kind, param: Document | None) -> Mapping[str, Any]:
                 return {**expression_values(a, self._decide, kind, namespace), "params": param}
 
-            problems += run(invocations, rounds, values, _Patcher, lambda kind, new: self._take(a, kind, new))
+            def patcher(kind: Kind) -> _Patcher:
+                return _Patcher(spoken_kind(a, kind))
+
+            problems += run(invocations, rounds, values, patcher, lambda kind, new: self._take(a, kind, new))
         rounds.left = None if a.object is None else copied(a.object)
         if problems:
             raise refused(a, problems)
@@ -90,7 +94,12 @@ class MutatingPolicies:
     def _take(self, a: Attributes, kind: Kind, document: Document) -> bool:
         """Take the object as a policy left it; return whether it is another one now."""
         assert a.object is not None
-        if kind is not a.requested and not isinstance(kind, CustomResourceKind):
+        spoken = spoken_kind(a, kind)
+        if spoken is SCALE and isinstance(kind, CustomResourceKind):
+            from weir.policies.mutating import MutationFailed
+
+            raise MutationFailed(f"request to convert CR to an invalid group/version: {SCALE.api_version}")
+        if spoken is kind and kind is not a.requested and not isinstance(kind, CustomResourceKind):
             from weir.policies.mutating import MutationFailed
 
             # A real server takes what a policy changed for the version of the request, and finds that it is not.
@@ -122,6 +131,11 @@ class _Patcher:
         """Return the object with an apply configuration laid over it."""
         from weir.policies.mutating import MutationFailed
 
+        if self._kind is SCALE:
+            raise MutationFailed(
+                "error applying patch: failed to convert patch object to typed object: no corresponding type for "
+                "autoscaling/v1, Kind=Scale"
+            )
         named = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         problems = fitting_problems(_without_nulls(named), self._kind) or list(_nulls(named, ""))
         if problems:

@@ -17,15 +17,25 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.registry.conversion import from_storage, to_storage
+from weir.apiserver.registry.scale_objects import SCALE, scale_of, scaled
 from weir.customresources.pruning import fill_defaults
 from weir.customresources.reading import settle_fields
 from weir.customresources.served import CustomResourceKind, in_storage_version
 from weir.errors import ApiError, InternalError
 from weir.objects.document import copied
 from weir.objects.kind import Kind
-from weir.objects.kinds import hub_of
+from weir.objects.kinds import by_kind, hub_of
 
-__all__ = ["Conversion", "InVersion", "Unconverted", "as_kind", "fetch", "seen_as", "taken_from"]
+__all__ = [
+    "Conversion",
+    "InVersion",
+    "Unconverted",
+    "as_kind",
+    "fetch",
+    "seen_as",
+    "spoken_kind",
+    "taken_from",
+]
 
 Document = Mapping[str, Any]
 
@@ -47,9 +57,20 @@ class Unconverted(Exception):
 
 
 def seen_as(a: Attributes, kind: Kind, document: Document | None) -> Document | None:
-    """Return an object of the write in the version of *kind*; what a subresource speaks (Scale) has one only."""
-    row = a.kind.subresource(a.subresource) if a.subresource else None
-    return document if row is not None and row.kind else as_kind(a, kind, a.kind, document)
+    """Return an object of the write in the version of *kind*, or what its subresource speaks (Scale, Binding)."""
+    spoken = spoken_kind(a, kind)
+    if spoken is kind or document is None:
+        return as_kind(a, kind, a.kind, document)
+    return scale_of(a.kind, dict(document)) if spoken is SCALE else document
+
+
+def spoken_kind(a: Attributes, kind: Kind) -> Kind:
+    """Return the kind of what is sent: *kind*, or another that the write's subresource speaks."""
+    row = kind.subresource(a.subresource) if a.subresource else None
+    if row is None or not row.kind:
+        return kind
+    group, version = row.group or kind.group, row.version or kind.version
+    return by_kind(f"{group}/{version}" if group else version, row.kind)
 
 
 def taken_from(a: Attributes, kind: Kind, document: Document) -> Document | None:
@@ -57,9 +78,10 @@ def taken_from(a: Attributes, kind: Kind, document: Document) -> Document | None
 
     What a custom resource lacks now is filled in by the version in which it was changed.
     """
-    row = a.kind.subresource(a.subresource) if a.subresource else None
-    if row is not None and row.kind:
-        return document
+    spoken = spoken_kind(a, kind)
+    if spoken is not kind:
+        replicas = (document.get("spec") or {}).get("replicas") or 0
+        return scaled(a.kind, a.object or {}, replicas) if spoken is SCALE else document
     if isinstance(kind, CustomResourceKind) and kind is not a.kind:
         document = copied(document)
         fill_defaults(document, kind.schema)

@@ -5,7 +5,7 @@ owns that field in the workload owns `spec.replicas` in the Scale, so applying a
 workload.
 What surprises: an entry that a Scale wrote has no time; an updating manager known for more than the replicas has two
 entries after another manager's write, because its entry in the Scale has another apiVersion.
-Not here: conflicts and ownership as such (weir.apiserver.patches).
+Not here: the Scale as a document (.scale_objects), conflicts and ownership as such (weir.apiserver.patches).
 """
 
 from __future__ import annotations
@@ -30,23 +30,20 @@ from weir.apiserver.patches.managedfields import (
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import check_name, check_namespace, check_patched_identity, uid_text
 from weir.apiserver.registry.patching import APPLY_PATCH, PATCHES, check_patched, patched
+from weir.apiserver.registry.scale_objects import SCALE, path_of, replicas_of, scale_of, scaled
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.bodies import media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.customresources.field_paths import find_at
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
-from weir.selectors import labels
 from weir.validate.field import invalid
 from weir.values.quoting import quote
 
-__all__ = ["Scales", "scale_of"]
+__all__ = ["Scales"]
 
 Document = dict[str, Any]
-SCALE = by_kind("autoscaling/v1", "Scale")
 REPLICAS: fieldset.FieldSet = {"f:spec": {"f:replicas": {}}}
 
 
@@ -59,11 +56,11 @@ class Scales:
     async def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
         """Return the Scale of a workload."""
         workload = codec.decode(kind, (await self._verbs.read(kind, namespace, name)).value)
-        if isinstance(kind, CustomResourceKind) and _replicas_of(kind, workload) is None:
+        if isinstance(kind, CustomResourceKind) and replicas_of(kind, workload) is None:
             raise errors.InternalError(
-                f"Internal error occurred: the spec replicas field {quote(_path(kind))} does not exist",
+                f"Internal error occurred: the spec replicas field {quote(path_of(kind))} does not exist",
                 details={
-                    "causes": [{"message": f"the spec replicas field {quote(_path(kind))} does not exist"}]
+                    "causes": [{"message": f"the spec replicas field {quote(path_of(kind))} does not exist"}]
                 },
                 reason="InternalError",
             )
@@ -131,7 +128,7 @@ class Scales:
             metadata = scale["metadata"]
             if metadata.get("uid") not in (None, "", was["uid"]):
                 raise _other_object(kind, name, metadata["uid"], was["uid"])
-            new = _scaled(kind, old, replicas)
+            new = scaled(kind, old, replicas)
             version = metadata.get("resourceVersion")
             if not version or (patching and version == was["resourceVersion"]):
                 new["metadata"].pop("resourceVersion")
@@ -147,35 +144,12 @@ class Scales:
         return WriteResult(outcome.code, body_of(scale_of(kind, msgspec.json.decode(outcome.body))))
 
 
-def _scaled(kind: Kind, old: Document, replicas: int) -> Document:
-    """Return *old* with as many replicas."""
-    new = {**old, "metadata": dict(old["metadata"])}
-    if not isinstance(kind, CustomResourceKind):
-        return {**new, "spec": {**old["spec"], "replicas": replicas}}
-    inside = new
-    *way, last = _path(kind).removeprefix(".").split(".")
-    for name in way:
-        inside[name] = dict(inside.get(name) or {})
-        inside = inside[name]
-    inside[last] = replicas
-    return new
-
-
-def _path(kind: CustomResourceKind) -> str:
-    return kind.says.scale.get("specReplicasPath") or ""
-
-
-def _replicas_of(kind: CustomResourceKind, workload: Document) -> int | None:
-    found = find_at(workload, _path(kind))
-    return found if isinstance(found, int) else None
-
-
 def _replicas_fields(kind: Kind) -> fieldset.FieldSet:
     """Return where the replicas of a workload stand, as a set of fields."""
     if not isinstance(kind, CustomResourceKind):
         return REPLICAS
     found: fieldset.FieldSet = {}
-    for name in reversed(_path(kind).removeprefix(".").split(".")):
+    for name in reversed(path_of(kind).removeprefix(".").split(".")):
         found = {f"f:{name}": found}
     return found
 
@@ -229,41 +203,3 @@ def _has_replicas(entry: Entry, kind: Kind | None = None) -> bool:
             return False
         fields, wanted = fields[name], wanted[name]
     return True
-
-
-def scale_of(kind: Kind, workload: Document) -> Document:
-    """Return the Scale of a workload."""
-    if isinstance(kind, CustomResourceKind):
-        return _custom_scale(kind, workload)
-    metadata, spec = workload["metadata"], workload.get("spec") or {}
-    status: Document = {"replicas": (workload.get("status") or {}).get("replicas", 0)}
-    selector = spec.get("selector")
-    if kind.kind == "ReplicationController":
-        selector = {"matchLabels": selector} if selector else None
-    text = str(labels.from_object(selector) or "")
-    if text:
-        status["selector"] = text
-    return _shown(metadata, spec.get("replicas"), status)
-
-
-def _shown(metadata: Document, replicas: int | None, status: Document) -> Document:
-    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: metadata[key] for key in names if key in metadata},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": status,
-    }
-
-
-def _custom_scale(kind: CustomResourceKind, found: Document) -> Document:
-    """Return the Scale of a custom resource, whose definition says where the counts stand."""
-    paths = kind.says.scale
-    replicas, selector = find_at(found, paths.get("statusReplicasPath") or ""), ""
-    if paths.get("labelSelectorPath"):
-        selector = find_at(found, paths["labelSelectorPath"])
-    status: Document = {"replicas": replicas if isinstance(replicas, int) else 0}
-    if isinstance(selector, str) and selector:
-        status["selector"] = selector
-    return _shown(found["metadata"], _replicas_of(kind, found), status)

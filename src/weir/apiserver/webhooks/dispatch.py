@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
-from weir.apiserver.admission.versions import Conversion, Unconverted, fetch, seen_as, taken_from
+from weir.apiserver.admission.versions import Conversion, Unconverted, fetch, seen_as, spoken_kind, taken_from
 from weir.apiserver.auth.asking import Decide
 from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.webhooks.client import Endpoint, endpoint_of
@@ -177,12 +177,13 @@ class Webhooks:
                 f"admission webhook {quote(hook.name)} attempted to modify the object, which is not supported "
                 "for this operation"
             )
+        spoken = spoken_kind(a, kind)
         shown = await self._waited(a, lambda: dict(seen_as(a, kind, a.object) or {}))
         try:
             patched = self._patch(shown, answer.patch)
-            check_patched_kind(patched, shown, kind)
-            if not isinstance(kind, CustomResourceKind):
-                patched = self._settle(patched, kind)
+            check_patched_kind(patched, shown, spoken)
+            if not isinstance(spoken, CustomResourceKind):
+                patched = self._settle(patched, spoken)
         except Unconvertible:
             raise
         except ApiError as error:
@@ -190,7 +191,7 @@ class Webhooks:
         if patched == shown:
             return False
         patched = await self._waited(a, lambda: dict(taken_from(a, kind, patched) or {}))
-        if isinstance(kind, CustomResourceKind):  # read and pruned by the version that was written
+        if isinstance(spoken, CustomResourceKind):  # read and pruned by the version that was written
             patched = self._settle(patched, a.kind)
         a.object.clear()  # the same dict: others hold it too
         a.object.update(patched)

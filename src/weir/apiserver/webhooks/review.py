@@ -140,7 +140,9 @@ def encoded(
 ) -> bytes:
     """Return the whole AdmissionReview to send; the objects are in the version of *kind*."""
     review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    request = {**request_of(a, uid, kind), "object": new, "oldObject": old}
+    asked = request_of(a, uid, kind)
+    last = {name: asked.pop(name) for name in ("dryRun", "options")}
+    request = {**asked, "object": new, "oldObject": old, **last}
     return msgspec.json.encode({**review, "request": request})
 
 

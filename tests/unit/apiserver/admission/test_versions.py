@@ -12,12 +12,20 @@ import pytest
 from tests.unit.apiserver.admission_world import JANE, Objects
 from weir.apiserver.admission import Attributes, Chain
 from weir.apiserver.admission.expression_values import expression_values
-from weir.apiserver.admission.versions import InVersion, Unconverted, as_kind, fetch, seen_as, taken_from
+from weir.apiserver.admission.versions import (
+    InVersion,
+    Unconverted,
+    as_kind,
+    fetch,
+    seen_as,
+    spoken_kind,
+    taken_from,
+)
 from weir.apiserver.registry.conversion import from_storage
 from weir.customresources.served import rows_of
 from weir.errors import InternalError
 from weir.objects.kinds import by_kind
-from weir.policies.matching import equivalents, matched_kind
+from weir.policies.matching import equivalents, matched_kind, selectors_match
 
 OLD, NEW = (by_kind(f"autoscaling/{version}", "HorizontalPodAutoscaler") for version in ("v1", "v2"))
 PODS, CONFIGS = by_kind("v1", "Pod"), by_kind("v1", "ConfigMap")
@@ -111,9 +119,9 @@ def test_without_a_webhook_custom_resources_keep_their_fields():
 
 
 def test_what_a_subresource_speaks_has_one_version():
-    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale"}
-    a = write(by_kind("apps/v1", "Deployment"), scale, subresource="scale")
-    assert seen_as(a, OLD, scale) is scale and taken_from(a, OLD, scale) is scale
+    binding = {"apiVersion": "v1", "kind": "Binding"}
+    a = write(PODS, binding, subresource="binding")
+    assert seen_as(a, PODS, binding) is binding and taken_from(a, PODS, binding) is binding
 
 
 def test_a_webhook_converts_each_object_once():
@@ -186,3 +194,34 @@ def test_plugins_run_again_once_a_webhook_has_converted():
     asyncio.run(admitted())
     assert policy.seen == [{"a": "x!"}, {"a": "x!"}, {"a": "y"}]
     assert converter.asked == [("v2", "example.com/v1")] * 2
+
+
+def deployment(replicas):
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "labels": {"a": "b"}},
+        "spec": spec,
+    }
+
+
+def test_the_scale_of_a_workload_is_shown_and_taken_back():
+    kind = by_kind("apps/v1", "Deployment")
+    a = write(kind, deployment(3), subresource="scale")
+    shown = expression_values(a, None)["object"]
+    assert shown["kind"] == "Scale" and shown["spec"] == {"replicas": 3} and "labels" not in shown["metadata"]
+    assert taken_from(a, kind, {**shown, "spec": {"replicas": 5}}) == deployment(5)
+    assert seen_as(a, kind, None) is None
+    assert (
+        spoken_kind(a, kind) is by_kind("autoscaling/v1", "Scale")
+        and spoken_kind(write(kind, {}), kind) is kind
+    )
+    assert spoken_kind(write(PODS, {}, subresource="binding"), PODS) is by_kind("v1", "Binding")
+
+
+def test_a_scale_has_no_labels_to_be_chosen_by():
+    a = write(by_kind("apps/v1", "Deployment"), deployment(3), subresource="scale", namespace="default")
+    assert not selectors_match({"objectSelector": {"matchLabels": {"a": "b"}}}, a, Objects())
+    absent = {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
+    assert selectors_match({"objectSelector": absent}, a, Objects())
