@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from docs.conformance import COMPARED, SETTINGS, differing, page, recorded
 
+from tests.stories import STORIES
 from weir.conformance.reach import reach
-from weir.simulation.demo.story import find_stories
 
 ROOT = Path(__file__).parents[1]
-STORIES = {story.name: story for story in find_stories()}
+BY_NAME = {story.name: story for story in STORIES}
 RESULTS = recorded()
 
 
@@ -23,7 +23,7 @@ def test_the_page_is_the_one_that_is_written():
 @pytest.mark.parametrize("setting", sorted(RESULTS))
 def test_every_story_was_played_in_every_setting(setting):
     played = {row["name"] for row in RESULTS[setting]["stories"]}
-    assert played == {name for name, story in STORIES.items() if not reach(story)}
+    assert played == {name for name, story in BY_NAME.items() if not reach(story)}
 
 
 def test_weir_and_kubernetes_were_recorded():
@@ -43,11 +43,11 @@ def test_weir_does_what_every_story_says():
 
 def test_a_kubernetes_that_differs_differs_by_a_named_decision():
     found = differing({name: document for name, document in RESULTS.items() if name in COMPARED})
-    assert [name for name in found if not STORIES[name].decisions] == []
+    assert [name for name in found if not BY_NAME[name].decisions] == []
 
 
 @pytest.mark.parametrize(
-    "name, decision", [(n, d) for n, story in sorted(STORIES.items()) for d in story.decisions]
+    "name, decision", [(n, d) for n, story in sorted(BY_NAME.items()) for d in story.decisions]
 )
 def test_a_decision_that_a_story_names_is_there(name, decision):
     document, number = re.fullmatch(r"(core|dra|stock) (D-\d+|\d+)", decision).groups()

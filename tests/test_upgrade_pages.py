@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 from docs import coverage
 
-from weir.simulation.demo.story import find_stories
+from tests.stories import STORIES
 
-STORIES = {story.name: story for story in find_stories()}
+BY_NAME = {story.name: story for story in STORIES}
 PAGES = {path.stem: path.read_text() for path in (coverage.ROOT / "docs" / "howto").glob("upgrade-kep-*.md")}
 KEPS = ("5055", "5471", "5500", "5721")
 
@@ -41,7 +41,7 @@ def wrong(text: str) -> Iterator[str]:
         if not steps and not tests:
             yield f"nothing shows: {statement}"
         for name, number in steps:
-            story = STORIES.get(name)
+            story = BY_NAME.get(name)
             if story is None:
                 yield f"no story {name}"
             elif not 1 <= int(number) <= len(story.steps):

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.paced_stories import LATE_SECONDS, PACE, only_late, pace_of
+from tests.stories import STORIES
 from weir.cli.main import run
 from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
-from weir.simulation.demo.story import ExpectedOutcome, find_stories
+from weir.simulation.demo.story import ExpectedOutcome
 
-STORIES = find_stories()
 ROWS = {
     "S-blog 1 payment-processor", "S-blog 1 batch-job", "S-blog 2", "S-blog 3", "S-blog how-to",
     "S-5471 story 1", "S-5471 story 2 strict", "S-5471 story 2 drop", "S-5471 story 3", "S-5471 caveat",
@@ -214,7 +214,7 @@ def test_by_a_clock_that_runs_by_itself_a_component_may_be_a_little_late(wanted,
     assert not only_late(Judged(outcome, {"left": seen}, ("left", "phase")), pace=10.0)
 
 
-@pytest.mark.parametrize("story", find_stories(), ids=lambda story: story.name)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_by_a_clock_that_runs_no_step_is_over_before_anybody_acted(story):
     pace = pace_of(story, PACE)
     shortest = min(step.lasts.total_seconds() for step in story.steps)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.stock.virtual import StockCluster
+from tests.stories import STORIES
 from weir.simulation.demo import play as player
 from weir.simulation.demo.play import Ended, play
-from weir.simulation.demo.story import find_stories
 
 #: A stock cluster has its own devices and claims, which weir's operator does not touch.
 DEVICES = (
@@ -58,7 +58,7 @@ class Stage(StockCluster):
 def chosen():
     return [
         story
-        for story in find_stories()
+        for story in STORIES
         if not story.name.startswith(DEVICES) and not any(step.gates for step in story.steps)
     ]
 
