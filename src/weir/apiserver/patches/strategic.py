@@ -314,13 +314,11 @@ def _merge_items(original: list[Any], changes: list[Any], node: SchemaNode) -> l
 
 def _ordered(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """Return *merged* with the items named in *order* in that order, the others where the old list had them."""
-
-    def names_of(items: list[Any]) -> list[Any]:
-        return [_hashable(_key_of(item, key) if key else item) for item in items]
-
-    in_order, in_before = _places(names_of(order)), _places(names_of(before))
-    names = names_of(merged)
+    in_order, in_before = _places(_names(order, key)), _places(_names(before, key))
+    names = _names(merged, key)
     places = [in_order.get(name, -1) for name in names]
+    if -1 not in places:
+        return [merged[place] for place in sorted(range(len(merged)), key=places.__getitem__)]
     places_before = [in_before.get(name, -1) for name in names]
     named = deque(_sorted([place for place, at in enumerate(places) if at >= 0], places))
     others = deque(_sorted([place for place, at in enumerate(places) if at < 0], places_before))
@@ -331,12 +329,18 @@ def _ordered(merged: list[Any], order: list[Any], before: list[Any], key: str) -
     return [merged[place] for place in (*out, *named, *others)]
 
 
+def _names(items: list[Any], key: str) -> list[Any]:
+    """Return what the items of a list are known by: their merge key, or themselves where there is none."""
+    try:
+        values = [item[key] for item in items] if key else items
+    except (KeyError, TypeError):  # an item without it; this finds the words
+        values = [_key_of(item, key) for item in items]
+    return [value if type(value) is str else _hashable(value) for value in values]
+
+
 def _places(names: list[Any]) -> dict[Any, int]:
     """Return where each name comes first."""
-    places: dict[Any, int] = {}
-    for index, name in enumerate(names):
-        places.setdefault(name, index)
-    return places
+    return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
 
 
 def _sorted(items: list[int], ranks: list[int]) -> list[int]:

@@ -395,15 +395,15 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 keep = keep and not self._connections.closing and not self._transport.is_closing()
             else:
                 keep = keep and not self._connections.closing
-                head_only = request.method == "HEAD"
-                if answer.size <= limits.SLICE_BYTES or head_only:
+                head_only, size = request.method == "HEAD", answer.size
+                if size <= limits.SLICE_BYTES or head_only:
                     self._write(answer, keep, head_only=head_only)
                     if self._paused:
                         await self._send_rest(iter(()), 0)
                 else:
                     slices = answer.slices(limits.SLICE_BYTES)
                     self._transport.write(b"".join((head_of(answer, keep), next(slices))))
-                    await self._send_rest(slices, answer.size - limits.SLICE_BYTES)
+                    await self._send_rest(slices, size - limits.SLICE_BYTES)
         except asyncio.CancelledError:
             if not self._timed_out or self._transport.is_closing():
                 raise
