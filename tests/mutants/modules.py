@@ -22,6 +22,7 @@ MODULES: Final = (
     "weir.cel.cache",
     "weir.cel.cost_model",
     "weir.cel.costs",
+    "weir.cel.list_costs",
     "weir.cel.estimate",
     "weir.cel.decide",
     "weir.devices.rate",

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from weir.cel import costs
 from weir.cel.cost_model import MAX, Range, scaled
-from weir.cel.costs import fifth, quarter, tenth, walk_cost
+from weir.cel.costs import fifth, quarter, tenth
+from weir.cel.list_costs import walk_cost
 from weir.cel.values import Duration
 from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint

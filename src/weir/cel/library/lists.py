@@ -12,7 +12,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from weir.cel import costs
+from weir.cel import list_costs
 from weir.cel.env import Function, Library, Overload
 from weir.cel.library.declare import MOST_ELEMENTS, bounded, function, method, plain
 from weir.cel.library.standard import int64, uint64
@@ -266,14 +266,14 @@ def _per_type(
     return function(
         name,
         *(
-            method(id.format(_short(of)), (list_of(of),), returns or of, impl, costs.SCAN, fails=fails)
+            method(id.format(_short(of)), (list_of(of),), returns or of, impl, list_costs.SCAN, fails=fails)
             for of in _COMPARABLE
         ),
     )
 
 
 def _sorts(id: str, *, by: bool) -> tuple[Overload, ...]:
-    rules = (costs.SORT_BY, costs.SORT_BY_TEXT) if by else (costs.SORT, costs.SORT_TEXT)
+    rules = (list_costs.SORT_BY, list_costs.SORT_BY_TEXT) if by else (list_costs.SORT, list_costs.SORT_TEXT)
     return tuple(
         method(
             f"list_{of.name}_{id}",
@@ -299,7 +299,7 @@ LIBRARY: Final = Library(
                     (list_of(of),),
                     of,
                     impl,
-                    costs.SCAN,
+                    list_costs.SCAN,
                     fails=of != DOUBLE,
                 )
                 for of, impl in _SUMS
@@ -307,36 +307,42 @@ LIBRARY: Final = Library(
         ),
         _per_type("min", "list_{0}_min_{0}", _extreme("min", -1)),
         _per_type("max", "list_{0}_max_{0}", _extreme("max", 1)),
-        function("indexOf", method("list_a_index_of_int", (LIST_OF_A, A), INT, index_of, costs.SCAN)),
+        function("indexOf", method("list_a_index_of_int", (LIST_OF_A, A), INT, index_of, list_costs.SCAN)),
         function(
-            "lastIndexOf", method("list_a_last_index_of_int", (LIST_OF_A, A), INT, last_index_of, costs.SCAN)
+            "lastIndexOf",
+            method("list_a_last_index_of_int", (LIST_OF_A, A), INT, last_index_of, list_costs.SCAN),
         ),
-        function("includes", method("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes, costs.INCLUDES)),
         function(
-            "slice", method("list_slice", (LIST_OF_A, INT, INT), LIST_OF_A, cut, costs.SLICE, fails=True)
+            "includes", method("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes, list_costs.INCLUDES)
+        ),
+        function(
+            "slice", method("list_slice", (LIST_OF_A, INT, INT), LIST_OF_A, cut, list_costs.SLICE, fails=True)
         ),
         function(
             "flatten",
-            method("list_flatten", (list_of(LIST_OF_A),), LIST_OF_A, flatten, costs.FLATTEN),
+            method("list_flatten", (list_of(LIST_OF_A),), LIST_OF_A, flatten, list_costs.FLATTEN),
             method(
                 "list_flatten_int",
                 (list_of(DYN), INT),
                 list_of(DYN),
                 flatten,
-                costs.FLATTEN,
+                list_costs.FLATTEN,
                 fails=True,
             ),
         ),
         function("sort", *_sorts("sort", by=False)),
         function("@sortByAssociatedKeys", *_sorts("sortByAssociatedKeys", by=True)),
         function(
-            "lists.range", plain("lists_range", (INT,), list_of(INT), make_range, costs.RANGE, fails=True)
+            "lists.range",
+            plain("lists_range", (INT,), list_of(INT), make_range, list_costs.RANGE, fails=True),
         ),
         function(
             "reverse",
-            method("list_reverse", (LIST_OF_A,), LIST_OF_A, lambda values: list(values[::-1]), costs.REVERSE),
+            method(
+                "list_reverse", (LIST_OF_A,), LIST_OF_A, lambda values: list(values[::-1]), list_costs.REVERSE
+            ),
         ),
-        function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, costs.DISTINCT)),
+        function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, list_costs.DISTINCT)),
     ),
     macros=frozenset({"sort_by"}),
 )

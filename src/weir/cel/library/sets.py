@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from weir.cel import costs
+from weir.cel import list_costs
 from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library
 from weir.cel.library.declare import bounded, function, plain
@@ -60,8 +60,8 @@ def _declare(name: str, id: str, test: Callable[..., bool], price: Rule) -> Func
 LIBRARY: Final = Library(
     "sets",
     (
-        _declare("sets.contains", "list_sets_contains_list", contains, costs.SETS),
-        _declare("sets.equivalent", "list_sets_equivalent_list", equivalent, costs.SETS_BOTH_WAYS),
-        _declare("sets.intersects", "list_sets_intersects_list", intersects, costs.SETS),
+        _declare("sets.contains", "list_sets_contains_list", contains, list_costs.SETS),
+        _declare("sets.equivalent", "list_sets_equivalent_list", equivalent, list_costs.SETS_BOTH_WAYS),
+        _declare("sets.intersects", "list_sets_intersects_list", intersects, list_costs.SETS),
     ),
 )

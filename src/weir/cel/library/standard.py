@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from weir.cel import costs, types
+from weir.cel import costs, list_costs, types
 from weir.cel.ast import (
     ADD,
     AND,
@@ -129,7 +129,7 @@ _ARITHMETIC: Final = (
         plain("add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b, costs.FLAT, inline="({0}+{1})"),
         *SUMS,
         plain("add_int64", (INT, INT), INT, lambda a, b: int64(a + b), costs.FLAT, fails=True),
-        plain("add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, join_lists, costs.ADD_LIST),
+        plain("add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, join_lists, list_costs.ADD_LIST),
         plain(
             "add_string", (STRING, STRING), STRING, lambda a, b: a + b, costs.CONCATENATE, inline="({0}+{1})"
         ),
@@ -268,7 +268,7 @@ _LOGIC: Final = (
     function(NOT_EQUALS, plain("not_equals", (A, A), BOOL, None, costs.NOT_EQUALS, fails=True)),
     function(
         IN,
-        plain("in_list", (A, LIST_OF_A), BOOL, None, costs.IN_LIST, fails=True),
+        plain("in_list", (A, LIST_OF_A), BOOL, None, list_costs.IN_LIST, fails=True),
         plain("in_map", (A, MAP_OF_A_B), BOOL, None, costs.FLAT, fails=True),
     ),
     function(

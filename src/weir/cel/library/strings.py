@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from weir.cel import costs
+from weir.cel import costs, list_costs
 from weir.cel.env import Library
 from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method, plain
 from weir.cel.types import INT, STRING, list_of
@@ -123,20 +123,25 @@ LIBRARY: Final = Library(
         ),
         function(
             "indexOf",
-            method("string_index_of_string", (STRING, STRING), INT, index_of, costs.SCAN),
+            method("string_index_of_string", (STRING, STRING), INT, index_of, list_costs.SCAN),
             method(
-                "string_index_of_string_int", (STRING, STRING, INT), INT, index_of, costs.SCAN, fails=True
+                "string_index_of_string_int",
+                (STRING, STRING, INT),
+                INT,
+                index_of,
+                list_costs.SCAN,
+                fails=True,
             ),
         ),
         function(
             "lastIndexOf",
-            method("string_last_index_of_string", (STRING, STRING), INT, last_index_of, costs.SCAN),
+            method("string_last_index_of_string", (STRING, STRING), INT, last_index_of, list_costs.SCAN),
             method(
                 "string_last_index_of_string_int",
                 (STRING, STRING, INT),
                 INT,
                 last_index_of,
-                costs.SCAN,
+                list_costs.SCAN,
                 fails=True,
             ),
         ),
