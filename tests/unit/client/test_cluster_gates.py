@@ -9,7 +9,7 @@ import pytest
 
 from weir.client.api import Client, Reply
 from weir.client.cluster_gates import API_SERVER, CONTROLLERS, KUBELET, SCHEDULER, learn
-from weir.client.known_gates import KnownGates, Learned
+from weir.client.known_gates import Learned
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
 
 METRICS = b"""\
@@ -128,13 +128,6 @@ def test_with_the_operator_a_feature_holds_that_no_component_has(code, there):
         lowered = known.features[name] == Learned(True, "through weir's operator")
         assert lowered is there and known.features[name].on is there
     assert known.features[DEVICE_TAINT_RULES].how != "through weir's operator", "devices are not lowered"
-
-
-def test_an_unknown_gate_makes_two_answers_only_where_it_is_used():
-    known = KnownGates({**KnownGates.default({}).features, TOLERATION_CEL: Learned(None, "why")}, {})
-    assert len(known.possible([TOLERATION_COMPARISON])) == 1
-    assert [gates.cel for gates in known.possible([TOLERATION_CEL])] == [False, True]
-    assert "TaintTolerationCEL not known (why)" in known.line()
 
 
 def test_what_a_person_says_overrules_what_was_learned():

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.objects.manifest import ManifestError, read_manifest, read_values
-from weir.objects.yaml_scalars import plain_scalar
 
 POD = """\
 apiVersion: v1
@@ -41,16 +40,6 @@ def test_members_of_a_typed_list_get_its_kind():
         '{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n"}}]}'
     )
     assert [member.value["kind"] for member in document.items()] == ["Node"]
-
-
-@pytest.mark.parametrize(
-    "text, value",
-    [("y", True), ("off", False), ("~", None), ("", None), ("0x1F", 31), ("010", 8), ("1_0", 10), ("1e3", 1000.0),
-     ("12345678901234567890", 12345678901234567890), ("2001-01-01", "2001-01-01"), ("1:30", "1:30"), ("0950", 950.0),
-     ("5m", "5m"), ("-", "-"), (".", "."), ("v1.2", "v1.2"), ("+1", 1), ("-0b11", -3), ("099", 99.0)],
-)  # fmt: skip
-def test_unquoted_words_mean_what_kubernetes_takes_them_for(text, value):
-    assert plain_scalar(text) == value and type(plain_scalar(text)) is type(value)
 
 
 def test_merge_keys_are_applied_and_own_keys_win():
