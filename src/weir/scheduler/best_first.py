@@ -17,9 +17,12 @@ from typing import Final
 import numpy as np
 
 from weir.scheduler.feasibility import Feasibility
+from weir.scheduler.node_table import Bools, Rows
 
 #: Up to this many nodes Kubernetes asks every one of them, so that one on which a plugin breaks ends the attempt.
 ASKS_ALL: Final = 100
+#: So many blocks of rows are looked through first.
+_LOOKED: Final = 16
 
 
 def best_accepted(feasibility: Feasibility) -> int | None:
@@ -35,15 +38,37 @@ def best_accepted(feasibility: Feasibility) -> int | None:
         return row
     batch = 2
     while True:
-        keys = feasibility.keys()
-        keys = np.where(search.refused()[: len(keys)], -1, keys)
-        size = min(batch, len(keys))
-        rows = np.argpartition(keys, len(keys) - size)[len(keys) - size :]
-        rows = rows[keys[rows] >= 0]
+        rows = best_rows(feasibility, search.refused(), batch)
         if not len(rows):
             return None
-        rows = rows[np.argsort(-keys[rows])]
         accepted = np.flatnonzero(search.codes(rows) == 0)
         if len(accepted):
             return int(rows[accepted[0]])
         batch *= 2
+
+
+def best_rows(feasibility: Feasibility, without: Bools, wanted: int) -> Rows:
+    """Return so many of the best rows, or fewer but one if there is one, the best first; none of those *without*.
+
+    In a large cluster they are looked for in the blocks with the best rows: what is better than the best row of every
+    other block comes first.
+    """
+    keys, blocks = feasibility.keys(), feasibility.blocks()
+    if blocks is not None:
+        tops, by_block = blocks
+        looked = max(_LOOKED, 2 * wanted)
+        while looked < len(tops):
+            first = len(tops) - looked
+            order = np.argpartition(tops, first)
+            least = int(tops[order[first]])  # no row of another block is better
+            rows = (order[first:, None] * by_block.shape[1] + np.arange(by_block.shape[1])).ravel()
+            rows = rows[rows < len(keys)]
+            rows = rows[(keys[rows] >= max(least, 0)) & ~without[rows]]
+            if len(rows) or least < 0:
+                return rows[np.argsort(-keys[rows])[:wanted]]
+            looked *= 4
+    keys = np.where(without[: len(keys)], -1, keys)
+    size = min(wanted, len(keys))
+    rows = np.argpartition(keys, len(keys) - size)[len(keys) - size :]
+    rows = rows[keys[rows] >= 0]
+    return rows[np.argsort(-keys[rows])]

@@ -157,6 +157,11 @@ class Feasibility:
         self.sync()
         return self._keys[: self.table.size]
 
+    def blocks(self) -> tuple[Ints, Ints] | None:
+        """Return the best key of every block of rows, and the keys by block; None where the rows are too few for it."""
+        self.sync()
+        return None if self._tops is None else (self._tops, self._blocks)
+
     def take_touched(self) -> set[int] | None:
         """Return the rows whose keys changed since the last call, or more; None when any may have."""
         touched, self._touched = self._touched, set()

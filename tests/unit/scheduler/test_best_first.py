@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,3 +156,49 @@ def test_a_search_that_breaks_counts_where_kubernetes_would_surely_have_asked(
             scene.place(pod("p", "c"))
     else:
         assert scene.schedule(pod("p", "c")) == ("node-1", ["gpu-0"])
+
+
+class _Ordered:
+    """Keys of rows as a feasibility has them, by blocks of 32."""
+
+    def __init__(self, keys: list[int]) -> None:
+        self._keys = np.array(keys, np.int64)
+        full = np.full(-(-len(keys) // 32) * 32, -1, np.int64)
+        full[: len(keys)] = self._keys
+        self._blocks = full.reshape(-1, 32)
+
+    def keys(self) -> Any:
+        return self._keys
+
+    def blocks(self) -> Any:
+        return self._blocks.max(axis=1), self._blocks
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_rows_are_found_through_their_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(best_first, "_LOOKED", 1)
+    count = rng.choice([1, 40, 700])
+    keys = rng.sample(range(10 * count), count)
+    share = rng.choice([0.0, 0.5, 1.0])
+    keys = [-1 if rng.random() < share else key for key in keys]
+    without = np.array([rng.random() < rng.choice([0.0, 0.9, 1.0]) for _ in keys])
+    if rng.random() < 0.5:  # the best are among those that are left out
+        without |= np.array(keys) > 5 * count
+    wanted = rng.choice([1, 2, 9])
+    ordered = sorted(
+        (row for row in range(count) if keys[row] >= 0 and not without[row]), key=lambda row: -keys[row]
+    )
+    found = best_first.best_rows(_Ordered(keys), without, wanted).tolist()  # type: ignore[arg-type]
+    assert found == ordered[: len(found)]
+    assert len(found) >= min(len(ordered), 1) and len(found) <= wanted
+
+
+def test_a_placement_in_a_large_cluster_looks_at_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.scheduler.feasibility._FLAT", 0)
+    scene = Scene(nodes=1_500, gpus=2)
+    table = scene.engine.table
+    feasibility = scene.engine.feasibility(pod("p"))
+    feasibility.sync()
+    found = best_first.best_rows(feasibility, np.zeros(table.size, np.bool_), 2)
+    assert 1 <= len(found) <= 2 and found[0] == feasibility.best()
