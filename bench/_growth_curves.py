@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import claims, devices, scheduler, what_if
+from bench import claims, day, devices, scheduler, what_if
 from weir.gates import ALL_FEATURES
 from weir.observe.interpreter import calm_collector
 from weir.store import Write
@@ -146,6 +146,18 @@ def taint_flip(nodes: int) -> Measured:
         left = cluster.list("Pod")
         assert not left, f"{len(left)} pods are left"
     return Measured(nodes * 5, seconds)
+
+
+def hours(nodes: int) -> Measured:
+    """Let a day pass for so many nodes and half as many pods again; one node an hour falls silent for a while."""
+    lived = day.live_through(nodes, 24, churn=False)
+    return Measured(nodes * 24, lived.cpu_seconds - lived.set_up_cpu_seconds)
+
+
+def replaced(nodes: int) -> Measured:
+    """Let taints change every five minutes: the pods of one spot node in a hundred are evicted and placed again."""
+    lived = day.live_through(nodes, max(4 * 500 // nodes, 1))
+    return Measured(lived.evictions, lived.cpu_seconds - lived.set_up_cpu_seconds)
 
 
 def whatif(nodes: int) -> Measured:

@@ -26,6 +26,7 @@ class Day:
 
     seconds: float
     cpu_seconds: float
+    set_up_cpu_seconds: float  #: of these, until every node and pod was there
     evictions: int
     failures: int
     running: int
@@ -45,8 +46,11 @@ def run() -> list[Figure]:
     ]
 
 
-def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) -> Day:
-    """Let so many hours pass for so many nodes; return what came of it."""
+def live_through(nodes: int, hours: int, *, churn: bool = True, seed: int = 1, replicas: int = 0) -> Day:
+    """Let so many hours pass for so many nodes; return what came of it.
+
+    Without *churn* no taint changes: nodes report, and one an hour falls silent.
+    """
     chance = random.Random(seed)
     began, cpu = time.perf_counter(), time.process_time()
     spots = max(nodes // 5, 2)
@@ -67,12 +71,14 @@ def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) ->
             if number % 2:
                 cluster.apply(_deployment(f"payment-{number}", PODS_EACH, "5", "steady"))
         cluster.advance(60)
+        set_up = time.process_time() - cpu
         risky: list[str] = []
         silent: str | None = None
         for step in range(hours * 60 // STEP_MINUTES):
             for node in risky:
                 cluster.taint(node, CALM)
-            risky = [f"spot-{number}" for number in chance.sample(range(spots), max(spots // 100, 1))]
+            moving = max(spots // 100, 1) if churn else 0
+            risky = [f"spot-{number}" for number in chance.sample(range(spots), moving)]
             for node in risky:
                 cluster.taint(node, RISKY)
             if step % 12 == 2:
@@ -89,6 +95,7 @@ def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) ->
         return Day(
             seconds,
             cpu_seconds,
+            set_up,
             evictions,
             failures,
             running,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -105,9 +106,24 @@ def test_a_series_asks_a_function_that_is_there_and_is_measured_in_its_own_proce
 
 
 def test_a_point_that_takes_too_long_ends_its_series(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(growth, "POINT_SECONDS", 0.001)
-    assert growth.measured(growth.Series("slow", "startup", 100, 316), quick=False).points == ()
-    assert "slow: 100 took longer than 0.001 s; left out" in capsys.readouterr().err
+    monkeypatch.setattr(growth, "POINT_SECONDS", 1)
+    assert growth.measured(growth.Series("slow", "pods", 1_000_000, 1_000_000), quick=False).points == ()
+    assert "slow: 1,000,000 took longer than 1 s; left out" in capsys.readouterr().err
+
+
+def test_a_point_that_fails_is_not_called_slow() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        growth.measured(growth.Series("wrong", "nothing_like_it", 100, 100), quick=False)
+
+
+def test_the_page_says_what_a_week_comes_to() -> None:
+    (time,) = (each for each in CURVES if each.name == "time")
+    hours, evictions = (
+        Grown(series, (Point(100, cost),), ()) for series, cost in zip(time.series, (50, 10_000), strict=True)
+    )
+    text = page({time: [hours, evictions]}, "a machine")
+    assert "a week of 5,000 nodes takes 42 s once it is set up, and 1,000 evictions 10 s more" in text
+    assert "10 minutes hold a week with 55,800 of them." in text
 
 
 def test_a_curve_that_ends_early_says_so() -> None:
