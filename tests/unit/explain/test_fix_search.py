@@ -17,7 +17,7 @@ from weir.world import World
 
 @dataclass(frozen=True)
 class Named(Edit):
-    """An edit that only has a name and a cost."""
+    """An edit that has a name and a cost, and makes or changes another object if its name says so."""
 
     name: str
     price: float = 1.0
@@ -25,6 +25,13 @@ class Named(Edit):
     @property
     def cost(self) -> float:
         return self.price
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return {"kind": "Made"} if self.name == "makes" else {}
+
+    def patch(self, world: World) -> dict[str, Any]:
+        return {"kind": "Changed"} if self.name == "changes" else {}
 
 
 def named(names: str) -> tuple[Edit, ...]:
@@ -113,6 +120,11 @@ def test_nodes_that_take_the_pod_need_no_change():
 def test_a_change_of_the_pod_alone_changes_nothing_else():
     fix = find_fix(Scripted({"n1": ["a"]}, "a"))
     assert fix is not None and (fix.others, fix.nodes, fix.patch) == ((), ("n1",), {})
+
+
+def test_what_is_made_and_what_else_is_changed_go_with_the_fix():
+    fix = find_fix(Scripted({"n1": ["a makes changes"]}, "a makes changes"))
+    assert fix is not None and fix.others == ({"kind": "Made"}, {"kind": "Changed"})
 
 
 # ── what is combined ──

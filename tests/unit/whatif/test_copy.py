@@ -182,6 +182,15 @@ def test_a_pod_that_fits_nowhere_may_push_out_those_that_were_left_out():
     assert len(there) == 2
 
 
+def test_a_pod_pushes_nobody_out_that_is_as_important_as_itself():
+    there: list[int] = []
+    documents = [node("a"), node("b", cpu="2"), *large()[2:]]
+    found, _ = ticking(
+        documents, taint("a", "hot:NoExecute"), until=5, leave_out=True, at_the_end=counted(there)
+    )
+    assert ([one.ends_on for one in found.leaving], len(there)) == (["", ""], 1)
+
+
 # ── too much ──
 
 
