@@ -102,7 +102,7 @@ class Program:
 
 
 def _run_plainly(
-    expression: str, env: Env, checked: bool, variables: Mapping[str, Value], priced: bool = False
+    expression: str, env: Env, checked: bool, variables: Mapping[str, Value], priced: bool
 ) -> Value:
     """Evaluate without generated code; the value, or (value, cost)."""
     root = check_expression(expression, env, checked).root

@@ -51,6 +51,7 @@ def test_pairs_saturate() -> None:
         (MAX, 1.0, MAX),
         (MAX, 2.0, MAX),
         (2**63, 2.0, MAX),
+        (2**63, 1.0, 2**63),
         (3, 2.0, 6),
     ],
 )
