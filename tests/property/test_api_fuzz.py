@@ -246,7 +246,7 @@ def server() -> Any:
 
 
 @settings(
-    max_examples=tries(80, 200),
+    max_examples=tries(50, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

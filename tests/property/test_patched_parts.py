@@ -278,7 +278,7 @@ async def answers(requests: list[tuple[str, str, str, str, bytes]]) -> list[Any]
     return [*out, stored]
 
 
-@settings(max_examples=tries(30, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(20, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(patches(), min_size=1, max_size=12))
 def test_reading_only_the_parts_a_patch_names_changes_no_answer(
     requests: list[tuple[str, str, str, str, bytes]],
