@@ -22,8 +22,8 @@ settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.ex
 settings.load_profile("weir")
 
 
-# Of ten thousand tests only those of whole clusters leave cycles behind, and looking for them after each takes a sixth
-# of their time. So rarely does a simulated cluster look itself; a worker is fifty megabytes larger for it.
+# Of ten thousand tests only those of whole clusters leave cycles behind: look for them as rarely as such a cluster does
+# itself, not after each. That takes up to half of the collector's time away and makes a worker ninety megabytes larger.
 gc.set_threshold(1_000_000, 50, 100)
 
 # A run that was started in the background ignores Ctrl-C, and so would every program that a test starts and interrupts.
