@@ -4,7 +4,7 @@ A bound on one connection is none: two thousand connections of a megabyte each a
 waits to be taken by its reader, and connections that have not proven who they are, are counted over all of them:
 - request bodies: nobody may hold more than is still free of `RECEIVED_BYTES`, so that a user who sends whatever goes in
   gets half, two get a third each, and there is always room for another; beyond that a request is refused with 429;
-- answers that are not taken: beyond `UNSENT_BYTES` the reader that has been slow for longest is cut off;
+- answers that are not taken: beyond `UNSENT_BYTES` the reader that has taken nothing for longest is cut off;
 - connections without a credential: beyond `MOST_UNPROVEN` the oldest that had time to show one is cut off, so that a
   new client finds room;
 - connections of one user: beyond `MOST_OF_ONE_USER` a new one is refused with 429.
@@ -58,7 +58,9 @@ class Connections:
         self.received_bytes = 0
         self.unsent_bytes = 0
         self._unproven: dict[HttpProtocol, float] = {}  # since when each is there, the oldest first
-        self._slow: dict[HttpProtocol, None] = {}  # whose answers wait for them, the longest first
+        self._slow: dict[
+            HttpProtocol, int
+        ] = {}  # what is held for whom, and who has taken nothing for longest first
         self._of_user: Counter[str] = Counter()
         self._received_of: dict[str, int] = {}
         self.large = LargeBodies()
@@ -100,7 +102,7 @@ class Connections:
         """Forget a connection."""
         self.open.discard(connection)
         self._unproven.pop(connection, None)
-        self._slow.pop(connection, None)
+        self.taken(connection)
         if user is not None:
             self._of_user[user.name] -= 1
             if self._of_user[user.name] <= 0:
@@ -126,18 +128,23 @@ class Connections:
                 del self._received_of[user]
 
     def waits(self, connection: HttpProtocol, size: int) -> None:
-        """Note that *size* bytes wait for the reader of *connection*; cut off the slowest when they are too many."""
+        """Note that *size* bytes are held for the reader of *connection*; cut off the slowest when it is too much."""
+        self._slow[connection] = size
         self.unsent_bytes += size
-        self._slow[connection] = None
         while self.unsent_bytes > limits.UNSENT_BYTES and len(self._slow) > 1:
             slowest = next(iter(self._slow))
-            del self._slow[slowest]
+            self.taken(slowest)
             slowest.abort()
 
-    def taken(self, connection: HttpProtocol, size: int) -> None:
+    def takes(self, connection: HttpProtocol) -> None:
+        """Note that the reader of *connection* has taken a part of what waits: all others are slower."""
+        size = self._slow.pop(connection, None)
+        if size is not None:
+            self._slow[connection] = size
+
+    def taken(self, connection: HttpProtocol) -> None:
         """Note that the reader took what waited, or is gone."""
-        self.unsent_bytes -= size
-        self._slow.pop(connection, None)
+        self.unsent_bytes -= self._slow.pop(connection, 0)
 
     # ------------------------------------------------------------------------------- ending them
 

@@ -128,6 +128,11 @@ class Response:
         """How long the body is."""
         return len(self.body)
 
+    @property
+    def own_bytes(self) -> int:
+        """How much memory is held for this answer alone."""
+        return len(self.body)
+
     def slices(self, size: int) -> Iterator[bytes | memoryview]:
         """Yield the body in parts of about *size* bytes."""
         return _cut(self.body, size)
@@ -141,10 +146,13 @@ class ListResponse(Response):
     find, and takes back, every time. tests/unit/apiserver/transport/test_http.py holds the slices against the body.
     """
 
-    __slots__ = ("_items", "_size")
+    __slots__ = ("_items", "_size", "own_bytes")
+
+    own_bytes: int
 
     def __init__(self, code: int, items: Sequence[bytes]) -> None:
         self._items, self._size = items, sum(map(len, items)) + max(len(items) - 1, 0)
+        self.own_bytes = 0  # the items are the store's
         self.code, self.content_type, self.headers = code, JSON, None
 
     @property
@@ -155,6 +163,7 @@ class ListResponse(Response):
     @body.setter
     def body(self, body: bytes) -> None:
         self._items, self._size = (body,), len(body)
+        self.own_bytes = len(body)
 
     @property
     def size(self) -> int:

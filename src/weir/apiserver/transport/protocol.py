@@ -403,7 +403,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 else:
                     slices = answer.slices(limits.SLICE_BYTES)
                     self._transport.write(b"".join((head_of(answer, keep), next(slices))))
-                    await self._send_rest(slices, size - limits.SLICE_BYTES)
+                    await self._send_rest(slices, answer.own_bytes)
         except asyncio.CancelledError:
             if not self._timed_out or self._transport.is_closing():
                 raise
@@ -435,16 +435,17 @@ class HttpProtocol(asyncio.BufferedProtocol):
         head = head_of(answer, keep)
         self._transport.write(head if head_only else b"".join((head, answer.body)))
 
-    async def _send_rest(self, slices: Iterator[bytes | memoryview], unsent: int) -> None:
-        """Write what is left of an answer as the reader takes it, and return when it has taken all."""
+    async def _send_rest(self, slices: Iterator[bytes | memoryview], held: int) -> None:
+        """Write what is left of an answer as the reader takes it, and return when it has taken all.
+
+        Until then *held* bytes of memory stay, and a slice of what is being written.
+        """
         while not self._paused:
             part = next(slices, None)
             if part is None:
                 return
             self._transport.write(part)
-            unsent -= len(part)
-        waiting = max(unsent, 0) + limits.SLICE_BYTES
-        self._connections.waits(self, waiting)
+        self._connections.waits(self, held + limits.SLICE_BYTES)
         try:
             while True:
                 while self._paused:
@@ -452,13 +453,14 @@ class HttpProtocol(asyncio.BufferedProtocol):
                     self._since = self._loop.time()
                     await self._drained
                     self._drained = None
+                    self._connections.takes(self)
                 part = next(slices, None)
                 if part is None or self._transport.is_closing():
                     return
                 self._transport.write(part)
         finally:
             self._drained = None
-            self._connections.taken(self, waiting)
+            self._connections.taken(self)
 
     async def _stream(self, answer: Stream) -> None:
         self._transport.write(head_of_stream(answer))

@@ -372,22 +372,58 @@ async def test_too_many_pipelined_requests_end_the_connection():
     assert transport.closed
 
 
+async def asked_by_slow_readers(
+    connections: Connections, count: int, after_second: bool = False
+) -> list[SlowTransport]:
+    """Ask once on each of *count* connections; the first reader takes a slice *after_second* has asked."""
+    transports: list[SlowTransport] = []
+    for number in range(count):
+        protocol, transport = connections.protocol(), SlowTransport()
+        protocol.connection_made(transport)
+        transport.protocol = protocol
+        transports.append(transport)
+        protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if number == 1 and after_second:
+            transports[0].protocol.resume_writing()
+            for _ in range(20):
+                await asyncio.sleep(0)
+    return transports
+
+
 async def test_the_reader_that_was_slow_for_longest_is_cut_off_when_answers_pile_up(monkeypatch):
-    monkeypatch.setattr(limits, "UNSENT_BYTES", 250_000)
+    monkeypatch.setattr(limits, "UNSENT_BYTES", 300_000)
 
     async def large(request: Request) -> Response:
         return Response(200, b"x" * 200_000)
 
-    connections, transports = Connections(large), []
-    for _ in range(3):
-        protocol, transport = connections.protocol(), SlowTransport()
-        protocol.connection_made(transport)
-        transport.protocol = protocol
-        protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        for _ in range(20):
-            await asyncio.sleep(0)
-        transports.append(transport)
+    transports = await asked_by_slow_readers(Connections(large), 3)
     assert [transport.closed for transport in transports] == [True, True, False]
+
+
+async def test_who_takes_nothing_is_cut_off_before_who_takes_slowly(monkeypatch):
+    monkeypatch.setattr(limits, "UNSENT_BYTES", 550_000)
+
+    async def large(request: Request) -> Response:
+        return Response(200, b"x" * 200_000)
+
+    transports = await asked_by_slow_readers(Connections(large), 3, after_second=True)
+    assert [transport.closed for transport in transports] == [False, True, False]
+
+
+async def test_lists_that_many_read_at_once_do_not_pile_up(monkeypatch):
+    """Their items are the store's: ten readers of a large list hold no more memory than one."""
+    monkeypatch.setattr(limits, "UNSENT_BYTES", 12 * limits.SLICE_BYTES)
+    items = [b"[" + b"x" * 9_999, *[b"y" * 10_000] * 100, b"z]"]
+
+    async def large(request: Request) -> Response:
+        return ListResponse(200, items)
+
+    connections = Connections(large)
+    transports = await asked_by_slow_readers(connections, 10)
+    assert not any(transport.closed for transport in transports)
+    assert connections.unsent_bytes == 10 * limits.SLICE_BYTES
 
 
 async def test_an_answer_nobody_takes_is_given_up():
