@@ -8,12 +8,14 @@ from tests.stock.histories import History
 from tests.stock.scenarios import SCENARIOS, Scenario
 from tests.stock.virtual import StockCluster
 from weir import errors
+from weir.client.api import Unreachable
 from weir.gates import ALL_FEATURES
 from weir.lowering.grace import split_grace
 from weir.lowering.names import GATE, GRACE, TOLERATIONS, labelled_hash, marked_hash
 from weir.lowering.originals import raised
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
+from weir.operator.known_triples import KnownTriples
 
 LAST = 6.0
 GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
@@ -646,3 +648,22 @@ def test_native_numeric_operators_are_left_alone():
         stock.run_pod("p", GT)
         assert tolerations(stock, "p")[0] == GT and stock.where("p") == "n"
         assert stock.operators[0].entries.native_numeric
+
+
+def test_an_operator_goes_on_when_the_server_is_away_while_it_takes_over(monkeypatch):
+    read, asked = KnownTriples._read, []
+
+    async def reached_but_for_a_moment(known):
+        asked.append(known)
+        if 2 <= len(asked) <= 4:  # the first is before it is ready
+            raise Unreachable("connection refused")
+        return await read(known)
+
+    monkeypatch.setattr(KnownTriples, "_read", reached_but_for_a_moment)
+    with StockCluster() as stock:
+        stock.advance(30)
+        assert len(asked) >= 5 and not any(task.done() for task in stock._tasks)
+        stock.node("n")
+        stock.set_taints("n", SLA950)
+        stock.run_pod("p", GT)
+        assert stock.where("p") == "n"

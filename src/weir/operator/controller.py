@@ -61,6 +61,7 @@ class GraceKey(NamedTuple):
 
 #: All pods without a node, which are looked at together.
 PENDING: Final = "pending pods"
+EVERYTHING: Final = "everything"
 
 
 def _synthetic(node: Document) -> set[str]:
@@ -98,7 +99,10 @@ class Controller:
         rules.changed = self._every_node
 
     async def run(self) -> None:
-        """Act until cancelled; begins with everything there is."""
+        """Act until cancelled; begins with everything there is.
+
+        That is a key as any other: whoever begins while the API server is away tries again until it is back.
+        """
         queue: WorkQueue[Hashable] = WorkQueue(self._clock, longest_retry_seconds=10.0)
         self._queue = queue
         self._metrics.leader.set(1)
@@ -106,8 +110,9 @@ class Controller:
             asyncio.ensure_future(work(queue, self._reconcile, failed=self.failed)) for _ in range(WORKERS)
         ]
         tasks.append(asyncio.ensure_future(self._forget()))
+        self._new.clear()
+        self._add(EVERYTHING)
         try:
-            await self._take_over()
             await asyncio.gather(*tasks)
         finally:
             self._queue = None
@@ -119,7 +124,6 @@ class Controller:
 
     async def _take_over(self) -> None:
         """Take in what was there before: taints of nodes first, then every pod."""
-        self._new.clear()
         await self._known.read()
         await self._known.add(self._in_use())
         self._every_node()
@@ -208,6 +212,8 @@ class Controller:
             await self._reconcile_node(key.node)
         elif isinstance(key, GraceKey):
             await self._reconcile_grace(key.pod)
+        elif key is EVERYTHING:
+            await self._take_over()
         elif key is PENDING:
             await self._reconcile_pending()
 
