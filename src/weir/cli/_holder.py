@@ -98,8 +98,9 @@ async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[No
         yield
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
 
 
 def living_holder(lease: dict[str, Any] | None, now: datetime) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Raw
@@ -173,8 +173,10 @@ class LocalTransport:
         finally:
             sink.abort()
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            # Not `await task` without its CancelledError: whoever watches may be told to end itself just now.
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
 
     @asynccontextmanager
     async def events(

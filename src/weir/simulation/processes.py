@@ -277,8 +277,9 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, working.cancel)
             loop.add_reader(here, working.cancel)
-            with suppress(asyncio.CancelledError):
-                await working
+            await asyncio.wait((working,))
+            if not working.cancelled():
+                working.result()
             trimming.cancel()
     finally:
         await client.close()

@@ -416,8 +416,9 @@ class EtcdStore(ReadCache):
                 await self._sender
         if self._follower is not None:
             self._follower.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._follower
+            await asyncio.wait((self._follower,))
+            if not self._follower.cancelled():
+                self._follower.result()
         await self._etcd.close()
         self._log.fanout.end(StoreUnavailable("the store is closed"))
 
