@@ -481,6 +481,19 @@ def resources() -> Iterator[Asked]:
     q.ask("definitions as a table", "GET", f"{CRDS}/widgets.stable.example.com", accept=TABLE)
     q.ask("create", "POST", WIDGETS, widget("one", spec={"name": "a", "mode": "Fast", "labels": {"a": "b"}}))
     q.ask("again", "POST", WIDGETS, widget("one"))
+    q.ask("below a name", "POST", f"{WIDGETS}/another?dryRun=All", widget("below"))
+    q.ask("below its name", "POST", f"{WIDGETS}/one", widget("one"))
+    for method, path, content in (
+        ("PUT", WIDGETS, "application/json"), ("PATCH", WIDGETS, MERGE), ("PATCH", WIDGETS, "application/x"),
+        ("PATCH", WIDGETS, APPLY), ("OPTIONS", WIDGETS, "application/json"), ("HEAD", WIDGETS, "application/json"),
+        ("HEAD", f"{WIDGETS}/one", "application/json"), ("HEAD", f"{WIDGETS}/none", "application/json"),
+        ("POST", f"{WIDGETS}/one/status", "application/json"), ("DELETE", f"{WIDGETS}/one/status", "application/json"),
+        ("POST", f"{WIDGETS}/one/none", "application/json"), ("PUT", f"{GROUP}/widgets", "application/json"),
+        ("POST", f"{GROUP}/widgets", "application/json"), ("PATCH", f"{GROUP}/widgets", MERGE),
+        ("DELETE", f"{GROUP}/widgets", "application/json"), ("GET", f"{GROUP}/widgets/one", "application/json"),
+    ):  # fmt: skip
+        q.ask(f"route {method} {path} {content}", method, path, widget("one"), content=content)
+    q.ask("below a name without one", "POST", f"{WIDGETS}/one", {**widget("one"), "metadata": {}})
     q.ask("get", "GET", f"{WIDGETS}/one")
     q.ask("missing", "GET", f"{WIDGETS}/none")
     q.ask("missing subresource", "GET", f"{WIDGETS}/one/logs")

@@ -180,6 +180,29 @@ def definitions() -> Iterator[Asked]:
             )
         ),
     )
+    item = objects(items={**FEW, "maxItems": 3}, name={**STRING, "maxLength": 100_000}, few=FEW)
+    for name, rule in {
+        "a sibling's size": "self.l.all(x, x.items.all(y, y != x.name))",
+        "a sibling's size, asked before": "self.l.all(x, x.name != 'a' && x.items.all(y, y != 'b'))",
+        "of two variables": "self.m.n.all(i, s, i >= 0 && s.matches('a+'))",
+        "of two variables of a map": "self.m.o.all(k, v, k.matches('[a-z]+') && v.size() > 1)",
+        "nested in two": "self.l.all(i, x, x.items.all(j, y, x.few.all(k, z, y + z != x.name)))",
+    }.items():
+        schema(
+            name,
+            objects(
+                spec=ruled(
+                    objects(
+                        l={"type": "array", "maxItems": 100, "items": item},
+                        m=objects(
+                            n={"type": "array", "maxItems": 100_000, "items": STRING},
+                            o={"type": "object", "maxProperties": 50_000, "additionalProperties": STRING},
+                        ),
+                    ),
+                    rule,
+                )
+            ),
+        )
     schema(
         "dear by place",
         objects(

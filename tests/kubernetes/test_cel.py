@@ -173,6 +173,24 @@ def test_device_selectors_have_the_same_answer(program: str) -> None:
     assert len(wrong) <= 3, wrong[:10]
 
 
+def test_paths_that_share_room_have_the_same_estimate(program: str) -> None:
+    """Of maps that are empty: the order of Go's maps would tell in what it costs to look through them."""
+    tests = [
+        "k.matches('a+')",
+        "d.model == 'x' && k.matches('a+')",
+        "k != 'a' ? d.model != k : d[k] == d.name",
+    ]
+    expressions = [
+        f"cel.bind(d, device.{of}['nope'], {over}.{macro}({names}, {test}))"
+        for of in ("attributes", "capacity")
+        for over in ("d", "device.attributes['nope']", "device.capacity['nope']")
+        for macro in ("all", "exists")
+        for names in ("k", "k, v", "v, k")
+        for test in tests
+    ]
+    assert _different(program, expressions, device=True) == []
+
+
 def _type_name(text: str, env: Any) -> str:
     try:
         return str(check_expression(text, env).type)

@@ -59,6 +59,8 @@ def fixed(number: int) -> Range:
 ZERO: Final = fixed(0)
 ONE: Final = fixed(1)
 UNKNOWN_SIZE: Final = Range(0, MAX)
+#: What a union starts with: united with anything, it is that.
+NO_UNION: Final = Range(MAX, 0)
 
 
 class Operand(NamedTuple):

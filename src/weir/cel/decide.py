@@ -124,8 +124,8 @@ def _deciding_part(piece: _Piece, value_of: Callable[[_Piece], tuple[Value, str]
     """Return the part of *piece* that decided its value, or None when it is its own reason."""
     if (parts := _conditional(piece)) is not None:
         condition, yes, no = parts
-        value, error = value_of(condition)
-        if error or value.__class__ is not bool:
+        value, _ = value_of(condition)
+        if value.__class__ is not bool:  # it failed, or nothing can be chosen by it
             return condition
         chosen = yes if value else no
         return condition if len(_without_parentheses(chosen).tokens) == 1 else chosen

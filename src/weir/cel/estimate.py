@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from weir.cel import ast, costs
-from weir.cel.cost_model import MAX, ONE, UNKNOWN_SIZE, ZERO, Charge, Operand, Range, fixed
+from weir.cel.cost_model import NO_UNION, ONE, UNKNOWN_SIZE, ZERO, Charge, Operand, Range, fixed
 from weir.cel.env import Env
+from weir.cel.field_path import NOWHERE, FieldPath
 from weir.cel.types import Kind, Type
 
 #: The estimate of one expression: (min, max).
@@ -26,7 +27,6 @@ _SCALARS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.D
 _SELECT_CHARGED: Final = frozenset({Kind.MAP, Kind.OBJECT, Kind.PARAM})
 _ANY_NAME: Final = "*"
 
-Path = tuple[str, ...]
 #: One step of the walk: yields a sub-expression, is sent its cost, returns the cost of the whole.
 Walk = Generator[ast.Node, Range, Range]
 
@@ -51,7 +51,7 @@ class _Entries(NamedTuple):
 class _Local:
     """A variable bound by a comprehension."""
 
-    path: Path
+    path: FieldPath
     size: Range | None
     entries: _Entries | None = None
 
@@ -59,9 +59,9 @@ class _Local:
 class _Estimator:
     """One walk over one expression; notes paths and sizes of the nodes it has passed."""
 
-    def __init__(self, declared: Mapping[Path, int]) -> None:
+    def __init__(self, declared: Mapping[tuple[str, ...], int]) -> None:
         self._declared = declared
-        self._paths: dict[ast.Node, Path] = {}
+        self._paths: dict[ast.Node, FieldPath] = {}
         self._sizes: dict[ast.Node, Range] = {}
         self._entries: dict[ast.Node, _Entries] = {}
         self._locals: dict[str, list[_Local]] = {}
@@ -109,7 +109,7 @@ class _Estimator:
 
     def _ident(self, node: ast.Ident) -> Walk:
         local = self._local(node.name)
-        self._paths[node] = local.path if local else (node.name,)
+        self._paths[node] = local.path if local else FieldPath(node.name)
         return fixed(costs.NAME)
         yield node
 
@@ -117,12 +117,12 @@ class _Estimator:
         cost = yield node.operand
         if node.test_only:
             return cost
-        self._paths[node] = (*self._path(node.operand), node.field)
+        self._paths[node] = self._path(node.operand).grown(node.field)
         charged = node.operand.type.kind in _SELECT_CHARGED
         return cost.plus(fixed(costs.SELECT)) if charged else cost
 
     def _list(self, node: ast.ListExpr) -> Walk:
-        cost, value = fixed(costs.LIST), Range(MAX, 0) if node.elements else ZERO
+        cost, value = fixed(costs.LIST), NO_UNION if node.elements else ZERO
         for element in node.elements:
             cost = cost.plus((yield element))
             value = value.union(self._size_or_unknown(element))
@@ -131,7 +131,7 @@ class _Estimator:
 
     def _map(self, node: ast.MapExpr) -> Walk:
         cost = fixed(costs.MAP)
-        key = value = Range(MAX, 0) if node.entries else ZERO
+        key = value = NO_UNION if node.entries else ZERO
         for entry in node.entries:
             assert entry.key is not None
             cost = cost.plus((yield entry.key))
@@ -149,38 +149,41 @@ class _Estimator:
 
     def _dyn(self, node: ast.Call) -> Walk:
         """`dyn()` only switches checking off: what it wraps keeps its sizes."""
-        argument = node.operands[0]
+        (argument,) = node.operands
         cost = yield argument
         self._copy_sizes(argument, node)
         return cost.plus(fixed(costs.CALL))
 
     def _call(self, node: ast.Call) -> Walk:
         args: list[Range] = []
+        operands: list[Operand] = []
         for argument in node.args:
             args.append((yield argument))
-        target = (yield node.target) if node.target is not None else ZERO
+            operands.append(self._operand(argument))  # now: the walk of the next one may change its path
+        target = ZERO
+        if node.target is not None:
+            target = yield node.target
+            operands.insert(0, self._operand(node.target))
         if node.function in (ast.AND, ast.OR):
             left, right = args
             return Range(left.min, left.plus(right).max)
         if node.function == ast.CONDITIONAL:
-            return self._conditional(node, args)
-        return target.plus(self._dispatch(node, args))
+            return self._conditional(node, args, operands)
+        return target.plus(self._dispatch(node, args, operands))
 
-    def _conditional(self, node: ast.Call, args: list[Range]) -> Range:
-        _, yes, no = node.args
-        self._sizes[node] = self._size_or_unknown(yes).union(self._size_or_unknown(no))
-        self._unite_entries(node, yes, no)
+    def _conditional(self, node: ast.Call, args: list[Range], operands: list[Operand]) -> Range:
+        self._sizes[node] = operands[1].size.union(operands[2].size)
+        self._unite_entries(node, node.args[1], node.args[2])
         return args[0].plus(args[1].union(args[2]))
 
-    def _dispatch(self, node: ast.Call, args: list[Range]) -> Range:
+    def _dispatch(self, node: ast.Call, args: list[Range], operands: list[Operand]) -> Range:
         """Return the price of the call itself plus its arguments, over all overloads that may run."""
         if not node.candidates:
             return ZERO
-        operands = [self._operand(operand) for operand in node.operands]
         arguments = ZERO
         for cost in args:
             arguments = arguments.plus(cost)
-        total, size = Range(MAX, 0), None
+        total, size = NO_UNION, None
         for overload in node.candidates:
             charge = overload.static.rule(operands) if overload.static else Charge(ONE)
             total = total.union(charge.cost.plus(arguments))
@@ -191,7 +194,7 @@ class _Estimator:
                 entries = self._entries_of(container)
                 size = entries.value if entries else None
                 step = "@items" if overload.id == "index_list" else "@values"
-                self._paths[node] = (*self._path(container), step)
+                self._paths[node] = self._path(container).grown(step)
             elif overload.id in ("add_list", "add_string", "add_bytes"):
                 self._unite_entries(node, *node.args)
             if size is None:
@@ -223,9 +226,7 @@ class _Estimator:
         cost = cost.plus((yield node.result))
         self._locals[node.accu].pop()
         count = self._size_or_unknown(node.range)
-        if isinstance(node.init, ast.Literal):
-            self._note_size(node, self._size(node.init))
-        elif isinstance(node.init, ast.ListExpr | ast.MapExpr):
+        if isinstance(node.init, ast.ListExpr | ast.MapExpr):
             self._sizes[node] = count
             if (entries := self._entries_of(node.step)) is not None:
                 self._entries[node] = entries
@@ -248,21 +249,21 @@ class _Estimator:
         is_list = entries.is_list if entries else node.range.type.kind is Kind.LIST
         key, value = (entries.key, entries.value) if entries else (None, None)
         if node.var2 is not None:
-            self._push(node.var, _Local((*path, "@indices" if is_list else "@keys"), key))
-            self._push(node.var2, _Local((*path, "@items" if is_list else "@values"), value))
+            self._push(node.var, _Local(path.grown("@indices" if is_list else "@keys"), key))
+            self._push(node.var2, _Local(path.grown("@items" if is_list else "@values"), value))
         elif is_list:
-            self._push(node.var, _Local((*path, "@items"), value))
+            self._push(node.var, _Local(path.grown("@items"), value))
         else:
-            self._push(node.var, _Local((*path, "@keys"), key))
+            self._push(node.var, _Local(path.grown("@keys"), key))
 
     # -- paths and sizes ----------------------------------------------------------------------------
 
-    def _path(self, node: ast.Node) -> Path:
+    def _path(self, node: ast.Node) -> FieldPath:
         if isinstance(node, ast.Ident) and (local := self._local(node.name)):
             return local.path
-        return self._paths.get(node, ())
+        return self._paths.get(node, NOWHERE)
 
-    def _declared_size(self, path: Path) -> Range | None:
+    def _declared_size(self, path: tuple[str, ...]) -> Range | None:
         if not path:
             return None
         most = self._declared.get(path)
@@ -276,8 +277,7 @@ class _Estimator:
             return known
         if (size := _literal_size(node)) is not None:
             return fixed(size)
-        if (declared := self._declared_size(self._path(node))) is not None:
-            self._sizes[node] = declared
+        if (declared := self._declared_size(self._path(node).steps)) is not None:
             return declared
         if _is_scalar(node.type):
             return ONE
@@ -312,8 +312,8 @@ class _Estimator:
 
     def _operand(self, node: ast.Node) -> Operand:
         size = self._size(node)
-        path = self._path(node)
-        elements = self._declared_size((*path, "@items")) if path and node.type.kind is Kind.LIST else None
+        path = self._path(node).steps
+        elements = self._declared_size((*path, "@items")) if path else None
         return Operand(node, size or UNKNOWN_SIZE, size is not None, elements or UNKNOWN_SIZE)
 
 
@@ -329,5 +329,6 @@ def _literal_size(node: ast.Node) -> int | None:
 
 def _is_scalar(of: Type) -> bool:
     if of.kind in (Kind.OPTIONAL, Kind.WRAPPER):
-        return _is_scalar(of.params[0])
+        (inner,) = of.params
+        return _is_scalar(inner)
     return of.kind in _SCALARS

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from weir.cel import types
+from weir.cel.env import Env
+from weir.cel.library import BIND, KUBERNETES
 from weir.cel.program import check_expression
 from weir.devices.expression import environment
 from weir.taints.expression import COST_LIMIT, ENV
@@ -43,6 +46,39 @@ DEVICE = environment()
         ("optional.of(taint.key).optMap(k, k.size()).orValue(0) == 0", 7, 23),
         ("[[1], [2]].map(x, x.size())", 69, 69),
         ("[1, 2].map(x, taint.key)[0].matches('a+')", 51, 82),
+        ("[''][0] == taint.key", 13, 13),
+        ("[''].all(s, s == taint.key)", 14, 17),
+        ("{'': ''}.all(k, k == taint.key)", 34, 37),
+        ("{'': ''}.all(k, v, v == taint.key)", 34, 37),
+        ("{'abcdefghijkl': 'b'}['a'] + 'x' == ''", 32, 32),
+        ("{'a': 'abcdefghijkl'}['a'] + 'x' == ''", 33, 33),
+        ("{}['a'] + 'xxxxxxxxxxx' == 'a'", 34, 34),
+        ("[][0] + 'xxxxxxxxxxx' == 'a'", 14, 14),
+        ("['abcdefghijklmnopqrstuvwxyz'].all(s, s.contains('aaaaaaaaaaaaaa'))", 14, 21),
+        ("(taint.key == 'a' ? taint.key : taint.value).matches('a+')", 6, 37),
+        ("(taint.key == 'a' ? ['abcdefghijklmn'] : ['de']).all(s, s.matches('x'))", 17, 20),
+        ("(['abcdefghijklmn'] + ['de']).all(s, s.matches('x'))", 28, 34),
+        ("['a'].all(taint, taint == 'b') && taint.key.contains('a')", 14, 50),
+        ("{'a': 'b'}.all(k, taint, taint == 'b') && taint.key.contains('a')", 34, 70),
+        ("{'a': 'b'}.all(taint, k, taint == 'b') && taint.key.contains('a')", 34, 70),
+        ("[['a']].map(x, x.all(y, true) ? 'abcdefghijklmn' : 'b')[0].matches('a')", 50, 51),
+        ("['abcdefghijklmnopqrstuvwxyz'].all(x, ['b'].all(x, x.contains('a')))", 14, 30),
+        ("['b'].all(x, ['abcdefghijklmnopqrstuvwxyz'].all(x, x.contains('a')))", 14, 32),
+        ("dyn(['abcdefghijklmnopqrstuvwxyz']).all(s, s.contains('a'))", 15, 19),
+        ("taint.key.split('.', 1).all(p, strings.quote(p).contains('x'))", 3, 1844674407370955335),
+        ("google.protobuf.Int32Value{value: 3} == 3", 41, 41),
+        ("google.protobuf.StringValue{value: taint.key + taint.value} == 'a'", 45, 83),
+        ("{'a': 'abcdefghijklmnopqrstuvwxyz'}.all(k, k.contains('a'))", 34, 36),
+        ("{'abcdefghijklmnopqrstuvwxyz': 'a'}.all(k, k.contains('a'))", 34, 38),
+        ("(taint.key == 'a' ? taint.value : taint.key).matches('a+')", 6, 37),
+        ("(taint.key == 'a' ? ['de'] : ['abcdefghijklmn']).all(s, s.matches('x'))", 17, 20),
+        ("['a', 'b'].map(x, x).all(y, y == 'c')", 54, 58),
+        ("taint.key.size() == taint.value.size()", 7, 7),
+        ("optional.of(1) == optional.of(2)", 3, 3),
+        ("(['a'] + taint.key.split('.')).all(s, s == 'a')", 17, 1668),
+        ("(taint.key.split('.') + ['a']).all(s, s == 'a')", 17, 1668),
+        ("dyn(1) + 'aaaaaaaaa' == 'b'", 3, 3),
+        ("url('https://a.b') == url(taint.key)", 5, 68),
     ],
 )
 def test_toleration_expressions_are_estimated(expression: str, least: int, most: int) -> None:
@@ -62,10 +98,61 @@ def test_toleration_expressions_are_estimated(expression: str, least: int, most:
         ("device.attributes == device.attributes", 5, 8),
         ("device.capacity['g'].memory == quantity('1')", 6, 6),
         ("device.capacity['g'].memory != quantity('1')", 6, TENTH + 5),
+        ("device.attributes['g'].all(k, v, k.matches('a+'))", 4, 356),
+        ("device.capacity['g'].all(k, v, k.matches('a+'))", 4, 164),
+        ("device.attributes.all(k, v, v.all(l, w, l.matches('a+')))", 3, 11427),
+        ("cel.bind(d, device.attributes['g'], d.all(k, k.matches('a+') && d.model == 'x'))", 15, 367),
+        ("cel.bind(d, device.attributes['g'], d.all(k, d.model == 'x' && k.matches('a+')))", 15, 463),
+        (
+            "cel.bind(d, device.capacity['g'], d.all(k, d.memory == quantity('1') && k.matches('a+')))",
+            15,
+            MAX,
+        ),
+        ("cel.bind(device, 'a', device == 'b') && device.driver.contains('a')", 12, 21),
+        ("cel.bind(x, 'abcdefghijklmn', x + 'd').contains(device.driver)", 15, 29),
+        ("cel.bind(x, 'abcdefghijklmn', x).contains(device.driver)", 13, 12912720851596686861),
+        ("cel.bind(x, ['abcdefghijklmn'], x + x).all(s, s.contains(device.driver))", 30, 64),
     ],
 )
 def test_device_expressions_are_estimated(expression: str, least: int, most: int) -> None:
     assert check_expression(expression, DEVICE).estimate == (least, most)
+
+
+SIZED = Env(
+    (*KUBERNETES, BIND),
+    {"words": types.list_of(types.STRING), "table": types.map_of(types.STRING, types.STRING)},
+    sizes={
+        ("words",): 5,
+        ("words", "@items"): 200,
+        ("table",): 3,
+        ("table", "@keys"): 30,
+        ("table", "@values"): 500,
+        # No path starts with a step, but a schema's sizes are looked up by what follows the first name.
+        ("@items",): 7,
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "least", "most"),
+    [
+        ("words.all(w, w.contains('a'))", 2, 122),
+        ("words.all(i, w, w.contains('a'))", 2, 122),
+        ("words.all(i, w, i < 3)", 2, 27),
+        ("table.all(k, k.contains('a'))", 2, 23),
+        ("table.all(k, v, k.contains('a'))", 2, 23),
+        ("table.all(k, v, v.contains('a'))", 2, 164),
+        ("words[0].contains('a')", 2, 22),
+        ("table['a'].contains('b')", 2, 52),
+        ("table.a.contains('b')", 2, TENTH + 2),
+        ("words.join('-').contains('a')", 1, 203),
+        ("['a', 'b'].join('-').contains('a')", 12, 2 * TENTH + 10),
+        ("words.includes('a')", 1, 106),
+        ("['a'].includes('a')", 11, TENTH + 11),
+    ],
+)
+def test_declared_sizes_are_looked_up_by_path(expression: str, least: int, most: int) -> None:
+    assert check_expression(expression, SIZED).estimate == (least, most)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +167,11 @@ def test_device_expressions_are_estimated(expression: str, least: int, most: int
 )
 def test_what_surprises_people_is_too_complex(expression: str) -> None:
     assert check_expression(expression, ENV).estimate.max > COST_LIMIT
+
+
+def test_a_call_that_the_environment_does_not_have_costs_nothing() -> None:
+    env = Env((), {"table": types.map_of(types.STRING, types.STRING)})
+    assert check_expression("[?table.?a]", env).estimate == (10, 10)
 
 
 def test_deeply_nested_macros_do_not_exhaust_the_stack() -> None:
