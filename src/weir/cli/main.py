@@ -199,6 +199,14 @@ def run(args: list[str]) -> int:
     return result if isinstance(result, int) else FINE
 
 
+def _instead(error: click.UsageError) -> str:
+    """Return what to write for `-f` where a command reads a whole cluster; "" for any other mistake."""
+    if not isinstance(error, click.NoSuchOption) or error.option_name not in ("-f", "--filename"):
+        return ""
+    known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+    return " A cluster's objects are given with --cluster FILE." if "--cluster" in known else ""
+
+
 def report(error: Exception) -> int:
     """Say in one line what went wrong and return the exit code for it."""
     match error:
@@ -207,7 +215,7 @@ def report(error: Exception) -> int:
             return USAGE
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "weir"
-            return _say(f"{error.format_message()} (see {where} --help)", USAGE)
+            return _say(f"{error.format_message()}{_instead(error)} (see {where} --help)", USAGE)
         case click.Abort():
             return INTERRUPTED
         case click.ClickException():

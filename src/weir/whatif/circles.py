@@ -3,7 +3,7 @@
 Followed from pod to pod made in its place: so many in a row that had to go for a reason that does not go away by itself
 are a circle. What surprises: one that has come to an end meanwhile is none, a Job's that gave up as little as one whose
 taint was taken away.
-Not here: which pod was made in whose place (weir.whatif.history), when circles end the looking (weir.whatif.run).
+Not here: which pod was made in whose place (weir.whatif.history), when circles end the looking (weir.whatif.horizon).
 """
 
 from __future__ import annotations

@@ -1,40 +1,37 @@
-"""Why do taints of devices drive pods out? As the change left the devices, by pod.
+"""Why does a taint of its devices drive a pod out? As the controller that deletes it has decided, at that moment.
 
-Not here: why other pods go (weir.whatif.history), which evictions there are (weir.devices.inventory).
+What surprises: it is asked while the pod is being deleted. A moment before, the change may not have been made whole; a
+moment later the pod, its claim and the controller's decision are gone.
+Not here: why other pods go (weir.whatif.history), what the controller decides by (weir.devices.eviction).
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
-from weir.devices.eviction import Eviction
-from weir.devices.inventory import Inventory
-from weir.gates import Gates
+from weir.controllers.devices.eviction_queue import PodKey
+from weir.controllers.devices.taint_eviction import DeviceTaintEviction
+from weir.devices.eviction import Eviction, moment
 from weir.objects.core import Taint
 from weir.simulation.cluster import Cluster
-from weir.whatif.history import Cause, Why
-
-_KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass")
+from weir.whatif.history import Cause, PodLife, Why
 
 
-def device_causes(cluster: Cluster, gates: Gates) -> dict[str, Cause]:
-    """Return the cause for every pod of *cluster* that has to leave because of its devices."""
-    if not cluster.list("ResourceClaim"):
-        return {}
-    documents = [
-        {"apiVersion": "resource.k8s.io/v1", "kind": kind, **each}
-        for kind in _KINDS
-        for each in cluster.list(kind)
-    ]
-    documents += [{"apiVersion": "v1", "kind": "Pod", **each} for each in cluster.list("Pod")]
-    now = cluster.now
-    found = Inventory.of(documents, gates).evictions(now)
-    return {key: _cause(eviction, now) for key, eviction in found.items()}
+def device_cause(cluster: Cluster, began: datetime, life: PodLife) -> Cause:
+    """Return the cause for a pod that is just being deleted because of its devices.
+
+    A taint without timeAdded is one that the copy held when it *began*: to others the server gives it.
+    """
+    pod = PodKey(life.namespace, life.name, life.uid)
+    for worker in cluster.plane.controllers.workers:
+        if isinstance(worker.controller, DeviceTaintEviction) and pod in worker.controller.pending:
+            return _cause(worker.controller.pending[pod], began)
+    return Cause(Why.DEVICE_TAINT)
 
 
-def _cause(eviction: Eviction, now: datetime) -> Cause:
+def _cause(eviction: Eviction, began: datetime) -> Cause:
     first = min(eviction.reasons, key=lambda reason: reason.due)
-    granted = int((first.due - now).total_seconds())
-    taint = Taint(first.taint.taint.key, first.taint.taint.value, first.taint.taint.effect)
+    found = first.taint.taint
+    granted = int((first.due - (moment(found.time_added) or began)).total_seconds())
+    taint = Taint(found.key, found.value, found.effect)
     return Cause(Why.DEVICE_TAINT, taint, str(first.taint.origin), granted if granted > 0 else None)

@@ -11,7 +11,7 @@ Not here: what is worth saying about it (weir.whatif.forecast).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -129,7 +129,8 @@ class History:
         self.nodes: dict[str, Document] = {}
         self.nodes_before: dict[str, Document] = {}
         self._pods_before: dict[str, Document] = {}  # by uid; an older server shows them without some fields
-        self.device_causes: dict[str, Cause] = {}  #: by pod, of the devices as the change left them
+        #: asked while a pod is deleted because of its devices
+        self.device_cause: Callable[[PodLife], Cause] = lambda life: Cause(Why.DEVICE_TAINT)
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
         self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
         self.refusals: dict[str, str] = {}  #: uid of an owner whose pods the server refuses → why
@@ -221,7 +222,7 @@ class History:
         if why is Why.TAINT:
             return self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
         if why is Why.DEVICE_TAINT:
-            return self.device_causes.get(life.key, Cause(why))
+            return self.device_cause(life)
         if picked is not None and why is not None:
             return Cause(why, message=picked.get("message", ""))
         if status.get("phase") == "Failed" and status.get("reason"):

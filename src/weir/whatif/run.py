@@ -5,23 +5,22 @@ what was under way anyway is no news; the change is made; then time passes until
 or until the horizon. Nothing is imitated: who goes, who comes and where is decided by the components themselves.
 What surprises: pods that end by themselves never do in the copy, for nobody knows when; a node that fell silent stays
 silent; new pods of a node that is well start after a second.
-Not here: what the history comes to (weir.whatif.forecast), one pod's part in it (weir.whatif.story), which changes
-there are (weir.whatif.changes).
+Not here: how long is looked (weir.whatif.horizon), what the history comes to (weir.whatif.forecast), one pod's part in
+it (weir.whatif.story), which changes there are (weir.whatif.changes).
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from weir.clock import VirtualClock
-from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.explain.observed import observed_pod
 from weir.gates import Gates
 from weir.objects.core import Pod, read
@@ -36,7 +35,7 @@ from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.circles import find_circles
 from weir.whatif.completion import complete
-from weir.whatif.device_causes import device_causes
+from weir.whatif.device_causes import device_cause
 from weir.whatif.forecast import (
     Forecast,
     Turn,
@@ -47,24 +46,18 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import History, PodLife
+from weir.whatif.horizon import Horizon, Tick
 from weir.whatif.room import room
 from weir.whatif.snapshot import owner_of
 from weir.whatif.story import story
-from weir.whatif.words import title
 from weir.world import World, flatten
 
 Document = dict[str, Any]
-Tick = Callable[[int, int], None]
 
 #: Of so many pods all are alive in the copy; of more, those that the change cannot touch only take room.
 MANY: Final = 2_000
 SETTLE_SECONDS: Final = 10.0
 HOUR: Final = 3600.0
-#: How far time goes between two looks at what has happened: first often, then less so.
-_STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
-#: So many writes to pods are waited for, and so many for each pod that is there; and as many in one moment to anything.
-MOST_WRITES: Final = 20_000
-MOST_WRITES_A_POD: Final = 50
 #: Controllers that say nothing about where pods run, or that start what nobody can foresee.
 WITHOUT: Final = (
     "*",
@@ -94,10 +87,6 @@ class Asked:
     until: float = HOUR  #: seconds after the change
     seed: int = 0
     explain: str = ""  #: a pod, or the beginning of its name, whose story is wanted
-
-
-class TooMuch(Exception):
-    """So much goes on in the copy that it is not waited for."""
 
 
 def life_in_copy(node: Document) -> Life:
@@ -188,16 +177,13 @@ class _Run:
     def __init__(
         self, cluster: Cluster, documents: list[Document], changes: Sequence[Change], asked: Asked, tick: Tick
     ) -> None:
-        self._cluster, self._changes, self._asked, self._tick = cluster, changes, asked, tick
+        self._cluster, self._changes, self._asked = cluster, changes, asked
         self._history = history = History(asked.gates)
         self._above: dict[str, Document] = {}  # uid of a ReplicaSet or Job → its controller
         people = sum(document["kind"] == "Pod" for document in documents)
-        self._most_writes = MOST_WRITES + MOST_WRITES_A_POD * people
-        self._too_much = False
-        self._rests = False  # whether all was quiet at the horizon
-        self._moment = (0.0, 0)  # the latest time that was looked at, and the store's revision when it began
-        cluster.clock.look = self._look
+        self._horizon = Horizon(cluster, history, asked.now, asked.until, people, self._workload_of, tick)
         began = cluster.now
+        history.device_cause = partial(device_cause, cluster, began)
         for document in documents:
             match document["kind"]:
                 case "Pod":
@@ -227,33 +213,31 @@ class _Run:
     def forecast(self, notes: list[str], divided: Divided) -> Forecast:
         """Settle, make the changes, let time pass, and say what came of it."""
         cluster, history, asked = self._cluster, self._history, self._asked
-        self._patiently(lambda: cluster.advance(SETTLE_SECONDS))
+        self._horizon.patiently(lambda: cluster.advance(SETTLE_SECONDS))
         history.start(cluster.now, cluster.list("Node"))
         differs = tuple(self._differs())
         revision = cluster.revision
         said: list[str] = []
-        settled = self._patiently(lambda: self._make_changes(said))
+        settled = self._horizon.patiently(lambda: self._make_changes(said))
         moved = cluster.revision != revision
         words = tuple(change.say() for change in self._changes)
         if not moved and not any(isinstance(change, Wait) for change in self._changes):
             return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
         changed = self._changed()
         if settled:
-            history.device_causes = device_causes(cluster, asked.gates)
-            settled = self._patiently(self._pass_time) and self._rests
+            settled = self._horizon.patiently(self._horizon.pass_time) and self._horizon.rests
         history.pair()
-        history.last_seen = (cluster.now - asked.now).total_seconds()
+        ended = history.last_seen = (cluster.now - asked.now).total_seconds()
         for job in cluster.list("Job"):
             for condition in (job.get("status") or {}).get("conditions") or ():
                 if condition.get("type") == "Failed" and condition.get("status") == "True":
                     history.ended_owners[job["metadata"]["uid"]] = condition.get("message", "")
         for event in cluster.events("FailedCreate"):
             history.refusals[event["involvedObject"].get("uid", "")] = event["message"]
-        ended = (cluster.now - asked.now).total_seconds()
         circles = find_circles(history, self._workload_of)
         settled = settled and not circles
-        if self._too_much:
-            said.append(self._busiest(ended))
+        if self._horizon.too_much:
+            said.append(self._horizon.busiest(ended))
         found = list(leavings(history, self._workload_of, circles))
         stay, locked = staying(history, [name.removeprefix("node/") for name in changed], asked.gates)
         stay += sum(len(divided.seats.get(name.removeprefix("node/"), ())) for name in changed)
@@ -311,96 +295,12 @@ class _Run:
                 found.append(workload)
         return list(dict.fromkeys(found))
 
-    # ── time ─────────────────────────────────────────────────────────────────────────────────────
-
     def _make_changes(self, said: list[str]) -> None:
         """Make the changes, and add to *said* what there is to say about it."""
         for change in self._changes:
             if isinstance(change, SetGates):
                 self._history.gates = change.gates_of("controllers")
             said += change.make(self._cluster)
-
-    def _patiently(self, act: Callable[[], None]) -> bool:
-        """Do it; return whether it came to an end before too much had happened."""
-        try:
-            act()
-        except TooMuch:
-            self._too_much = True
-            return False
-        return True
-
-    def _busiest(self, ended: float) -> str:
-        """Return the sentence on a copy that was left because too much went on in it."""
-        history = self._history
-        pods = Counter(self._workload_of(life) for life in history.lives.values() if life.made >= 0.0)
-        most = f", most of it with {title(pods.most_common(1)[0][0])}" if pods else ""
-        return (
-            f"More goes on than was waited for ({history.writes:,} writes to pods in {ended:.1f} s{most}): "
-            f"what comes later was not looked at"
-        )
-
-    def _look(self) -> None:
-        """Raise when more goes on than any change that comes to rest makes happen."""
-        moment, revision = self._cluster.clock.monotonic(), self._cluster.revision
-        if moment != self._moment[0]:
-            self._moment = (moment, revision)
-        if max(self._history.writes, revision - self._moment[1]) > self._most_writes:
-            raise TooMuch
-
-    def _pass_time(self) -> None:
-        """Let time pass until nothing goes on but circles, at most to the horizon."""
-        history, cluster = self._history, self._cluster
-        end, number = self._asked.until, 0
-        while (passed := (cluster.now - self._asked.now).total_seconds()) < end:
-            before = history.departures
-            step = _STEPS[min(number, len(_STEPS) - 1)]
-            cluster.advance(min(step, end - passed))
-            number += 1
-            history.last_seen = (cluster.now - self._asked.now).total_seconds()
-            self._tick(int(passed), int(end))
-            if history.departures > before and self._only_circles(before):
-                return
-        self._rests = history.last_change < end - max(_STEPS)
-
-    def _only_circles(self, before: int) -> bool:
-        """Return whether nothing goes on any more but pods that go in circles."""
-        history = self._history
-        history.pair()
-        circling = {
-            circle.workload
-            for circle in find_circles(history, self._workload_of)
-            if "/Job/" not in circle.workload  # a Job gives up some day
-        }
-        if not circling:
-            return False
-        recent = history.last_change - 4 * max(_STEPS[:3])
-        for life in history.lives.values():
-            latest = max(
-                each
-                for each in (life.made, life.bound, life.running, life.left, life.gone)
-                if each is not None
-            )
-            if latest > recent and self._workload_of(life) not in circling:
-                return False
-        return not self._timers(circling)
-
-    def _timers(self, circling: set[str]) -> bool:
-        """Return whether pods of other workloads still have time that runs out before the horizon."""
-        there = {life.key: life for life in self._history.lives.values() if life.left is None}
-        horizon = self._asked.now + timedelta(seconds=self._asked.until)
-        for worker in self._cluster.plane.controllers.workers:
-            if isinstance(worker.controller, TaintEviction):
-                for key, timer in worker.controller.timers.items():
-                    life = there.get(f"{key.namespace}/{key.name}")
-                    if (
-                        life is not None
-                        and timer.fire_at <= horizon
-                        and self._workload_of(life) not in circling
-                    ):
-                        return True
-        return False
-
-    # ── names and causes ─────────────────────────────────────────────────────────────────────────
 
     def _workload_of(self, life: PodLife) -> str:
         above = self._above.get(life.owner_uid)

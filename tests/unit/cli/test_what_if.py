@@ -86,6 +86,7 @@ def test_a_manifest_is_laid_over_what_is_there(dump, tmp_path, capsys):
         (["spot-1", "sla-"], "node spot-1 has no taint sla"),
         (["-l", "pool=none", "sla=1:NoExecute"], "no node has the labels pool=none"),
         (["spot-1", "-bad=1:NoExecute"], "No such option"),
+        (["spot-1", "bad=1:NoExecute", "-f", "x"], "A cluster's objects are given with --cluster FILE. (see"),
         (["spot-1", "a b=1:NoExecute"], "taints[0].key: Invalid value"),
     ],
 )

@@ -13,7 +13,6 @@ from weir.errors import ApiError, NotFound
 from weir.gates import ALL_FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import (
-    MIRROR,
     AddNodes,
     Apply,
     Change,
@@ -30,6 +29,7 @@ from weir.whatif.changes import (
     TaintEdit,
     Wait,
 )
+from weir.whatif.changes.drain import MIRROR
 
 Document = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.unit.whatif.test_run import Forecast, made, node, pod, taint, toleran
 from weir.cli.what_if import text
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
-from weir.whatif import run
+from weir.whatif import horizon
 from weir.whatif.changes import Apply
 from weir.whatif.circles import Circle, find_circles
 from weir.whatif.history import Cause, PodLife, Why
@@ -187,7 +187,7 @@ class Restless:
 
 
 def test_work_without_end_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(run, "MOST_WRITES", 200)
+    monkeypatch.setattr(horizon, "MOST_WRITES", 200)
     found = made([node("ra")], Restless(), until=DAY)  # type: ignore[arg-type]
     assert (found.settled, found.bad) == (False, True)
     assert (

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
-from tests.unit.whatif.test_run import devices, rule
-from weir.gates import ALL_FEATURES
+from tests.unit.whatif.lives import life
+from tests.unit.whatif.test_run import NOW, devices, node, rule
+from weir.gates import ALL_FEATURES, DEVICE_TAINT_RULES
 from weir.objects.core import Taint
-from weir.whatif.device_causes import device_causes
+from weir.whatif.changes import Apply, Change, SetGates, Wait
+from weir.whatif.device_causes import device_cause
 from weir.whatif.history import Cause, Why
+from weir.whatif.run import Asked, what_if
 
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RECALL = Taint("recall", "", "NoExecute")
 
 
-class Holding:
-    """A cluster that holds some objects, as lists of their kinds show them."""
-
-    now = NOW
-
-    def __init__(self, *documents: dict[str, Any]) -> None:
-        self._documents = documents
-
-    def list(self, kind: str) -> list[dict[str, Any]]:
-        found = [each for each in self._documents if each["kind"] == kind]
-        return [
-            {key: value for key, value in each.items() if key not in ("kind", "apiVersion")} for each in found
-        ]
-
-
-def causes(*documents: dict[str, Any]) -> dict[str, Cause]:
-    return device_causes(Holding(*documents), ALL_FEATURES)  # type: ignore[arg-type]
+def causes(before: list[dict[str, Any]], *changes: Change, gates: Any = ALL_FEATURES) -> list[Cause]:
+    found = what_if([node("a", cpu="64"), *before], changes, Asked(gates, NOW, until=90.0))
+    return [one.cause for one in found.leaving]
 
 
 def tolerating(*seconds: int) -> list[dict[str, Any]]:
@@ -43,35 +30,36 @@ def tolerating(*seconds: int) -> list[dict[str, Any]]:
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": each}
         for key, each in zip(("recall", "later"), seconds, strict=False)
     ]
-    (pod,) = [each for each in found if each["kind"] == "Pod"]
-    pod["metadata"]["namespace"] = "default"
     return found
 
 
 def recall(key: str = "recall") -> dict[str, Any]:
-    found = rule(effect="NoExecute", timeAdded="2026-01-01T12:00:00Z")
-    found["metadata"] = {"name": key, "uid": f"uid-{key}"}
+    found = rule(effect="NoExecute")
+    found["metadata"] = {"name": key}
     found["spec"]["taint"]["key"] = key
     return found
 
 
-def test_a_pod_that_does_not_tolerate_its_devices_taint_goes_for_it():
-    assert causes(*tolerating(), recall()) == {
-        "default/p0": Cause(Why.DEVICE_TAINT, RECALL, "DeviceTaintRule recall")
-    }
+def test_every_pod_names_the_rule_it_goes_for_those_that_go_at_once_too():
+    named = Cause(Why.DEVICE_TAINT, RECALL, "DeviceTaintRule recall")
+    assert causes(devices(12), Apply((recall(),))) == [named] * 12
 
 
 def test_how_long_it_may_stay_is_told():
-    (cause,) = causes(*tolerating(30), recall()).values()
+    for seconds, told in ((30, 30), (1, 1), (0, None)):
+        (cause,) = causes(tolerating(seconds), Apply((recall(),)))
+        assert cause.tolerated_for == told
+    (cause,) = causes(tolerating(30), Wait(20.0), Apply((recall(),)))
+    assert cause.tolerated_for == 30, "counted from when the taint was added"
+
+
+def test_a_taint_that_does_not_say_when_it_was_added_counts_from_the_copys_beginning():
+    (cause,) = causes([*tolerating(30), recall()], Wait(1.0))
     assert cause.tolerated_for == 30
-    (short,) = causes(*tolerating(1), recall()).values()
-    assert short.tolerated_for == 1
-    (now,) = causes(*tolerating(0), recall()).values()
-    assert now.tolerated_for is None
 
 
 def test_the_taint_that_comes_due_first_is_told():
-    (cause,) = causes(*tolerating(60, 30), recall(), recall("later")).values()
+    (cause,) = causes(tolerating(60, 30), Apply((recall(), recall("later"))))
     assert (cause.taint and cause.taint.key, cause.tolerated_for, cause.of) == (
         "later",
         30,
@@ -79,6 +67,21 @@ def test_the_taint_that_comes_due_first_is_told():
     )
 
 
-def test_without_claims_nobody_goes():
-    assert causes(recall(), *(each for each in tolerating() if each["kind"] != "ResourceClaim")) == {}
-    assert causes(*tolerating()) == {}
+def test_a_pod_that_goes_because_a_gate_is_turned_on_names_the_rule():
+    before = ALL_FEATURES.replace({DEVICE_TAINT_RULES: False})
+    (cause,) = causes(
+        [*tolerating(), recall()], SetGates(((DEVICE_TAINT_RULES, True),), before=before), gates=before
+    )
+    assert cause == Cause(Why.DEVICE_TAINT, RECALL, "DeviceTaintRule recall")
+
+
+def test_of_a_pod_that_nothing_drives_out_no_taint_is_known():
+    found: list[Cause] = []
+    asked = Asked(ALL_FEATURES, NOW, until=1.0)
+    what_if(
+        [node("a"), *devices(1)],
+        (Wait(1.0),),
+        asked,
+        at_the_end=lambda cluster: found.append(device_cause(cluster, NOW, life("p0"))),
+    )
+    assert found == [Cause(Why.DEVICE_TAINT)]

@@ -214,7 +214,8 @@ def test_why_a_pod_went_is_what_was_written_on_it(status, cause):
 
 def test_which_taint_of_a_device_is_known_from_outside():
     past = started(pod(on="a"))
-    past.device_causes["default/p"] = known = Cause(Why.DEVICE_TAINT, HOT, "device d")
+    known = Cause(Why.DEVICE_TAINT, HOT, "device d")
+    past.device_cause = lambda life: known if life.key == "default/p" else Cause(Why.DEVICE_TAINT)
     past.saw_pod(at(1), None, pod(on="a", going=True, **picked("DeletionByDeviceTaintManager")))
     assert only(past).cause is known
 

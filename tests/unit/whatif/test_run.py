@@ -314,21 +314,6 @@ def test_default_spreading_sends_a_pod_back_to_be_evicted_for_ever():
     )
 
 
-def test_a_circle_ends_the_looking_long_before_the_horizon():
-    before = [node("ra"), pod("p", "ra", tolerations=tolerant(2))]
-    found = made(before, taint("ra", "hot:NoExecute"), until=86400)
-    assert (bool(found.circles), found.settled, found.looked.total_seconds() < 300) == (True, False, True)
-
-
-def test_a_circle_does_not_hide_a_pod_that_leaves_later():
-    late = pod("late", "ra", "", tolerations=tolerant(240))
-    found = made([node("ra"), pod("p", "ra", tolerations=tolerant(2)), late], taint("ra", "hot:NoExecute"))
-    assert {one.pod: one.after.total_seconds() for one in found.leaving} == {
-        "default/p": 2,
-        "default/late": 240,
-    }
-
-
 def test_a_daemonset_makes_its_pod_again_at_once_in_a_loop():
     found = made(
         [node("a"), pod("d", "a", "DaemonSet", tolerations=tolerant(3))], taint("a", "hot:NoExecute")
@@ -559,3 +544,34 @@ def test_it_is_said_of_a_change_that_changes_nothing_too():
     cordoned["spec"]["unschedulable"] = True
     found = made([node("a"), cordoned, unschedulable("p")], Cordon(Nodes(("b",))))
     assert (found.changed, len(found.differs)) == ((), 1)
+
+
+# ── what decides without being asked ──
+
+
+def test_who_does_not_name_a_seed_gets_the_same_answer_as_with_seed_0():
+    def name_of_the_new_pod(**seed: int) -> str:
+        asked = Asked(ALL_FEATURES, NOW, 5.0, explain="default/p", **seed)
+        before = [node("a"), node("b"), pod("p", "a")]
+        return what_if(before, (taint("a", "hot:NoExecute"),), asked).story[1]
+
+    assert name_of_the_new_pod() == name_of_the_new_pod(seed=0) != name_of_the_new_pod(seed=1)
+
+
+@pytest.mark.parametrize("pods, alive", [(2_000, 2_000), (2_001, 0)])
+def test_all_are_alive_of_up_to_two_thousand(pods, alive):
+    crowded = node("b", cpu="64")
+    crowded["status"]["allocatable"]["pods"] = "3000"
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    people = [pod(f"p{number}", "b", cpu="1m") for number in range(pods)]
+    for each in people:
+        each["metadata"]["ownerReferences"] = [owner]
+    there: list[int] = []
+    nothing = Cordon(Nodes(("a",)), on=False)
+    what_if(
+        [node("a"), crowded, *people],
+        (nothing,),
+        Asked(ALL_FEATURES, NOW, 1.0),
+        at_the_end=lambda cluster: there.append(len(cluster.list("Pod"))),
+    )
+    assert there == [alive]

@@ -1,0 +1,51 @@
+"""How is a manifest applied? As `kubectl apply -f` does, object by object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
+from weir.whatif.changes.change import ChangeError, unless_refused
+
+__all__ = ["Apply"]
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """`kubectl apply -f`."""
+
+    documents: tuple[Document, ...] = field(hash=False)
+
+    def say(self) -> str:
+        names = [
+            f"{d.get('kind', '?').lower()}/{(d.get('metadata') or {}).get('name', '?')}"
+            for d in self.documents
+        ]
+        return f"apply {' '.join(names)}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        for document in self.documents:
+            if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+                raise ChangeError("a document without a kind and an apiVersion cannot be applied")
+            if not (document.get("metadata") or {}).get("name"):
+                raise ChangeError(f"a {document['kind']} without metadata.name cannot be applied")
+            try:
+                by_kind(document["apiVersion"], document["kind"])
+            except KeyError:
+                raise ChangeError(
+                    f"{document['apiVersion']} {document['kind']} is no kind that weir knows"
+                ) from None
+            unless_refused(partial(cluster.apply, _managed(document)))
+        return []
+
+
+def _managed(document: Document) -> Document:
+    """Return *document* as it can be applied: without what only a server writes."""
+    dropped = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
+    metadata = {name: value for name, value in document["metadata"].items() if name not in dropped}
+    return {**document, "metadata": metadata}

@@ -1,0 +1,48 @@
+"""What is a change? Something that says itself as a command, and is carried out on a cluster or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from weir.errors import ApiError
+from weir.simulation.cluster import Cluster
+
+__all__ = ["Change", "ChangeError", "Wait", "unless_refused"]
+
+
+class ChangeError(ValueError):
+    """A change that cannot be made to this cluster; says why."""
+
+
+class Change(Protocol):
+    """One thing somebody does to the cluster."""
+
+    def say(self) -> str:
+        """Return what is done, as a command says it."""
+
+    def make(self, cluster: Cluster) -> list[str]:
+        """Do it to *cluster*; return what there is to say about it. Raises ChangeError."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Let time pass before the next change."""
+
+    seconds: float
+
+    def say(self) -> str:
+        return f"wait {self.seconds:g}s"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        cluster.advance(self.seconds)
+        return []
+
+
+def unless_refused(act: Callable[[], object]) -> None:
+    """Do what the server may refuse; raises ChangeError with its words."""
+    try:
+        act()
+    except ApiError as error:
+        raise ChangeError(f"the server would refuse it: {' '.join(str(error).split())}") from None

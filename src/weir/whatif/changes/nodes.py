@@ -1,0 +1,203 @@
+"""How are nodes changed? Taints and labels, cordons, nodes that go and nodes that come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from weir.objects import core
+from weir.objects.times import format_time
+from weir.selectors.labels import parse
+from weir.simulation.cluster import Cluster
+from weir.taints.notation import taint_document
+from weir.validate import validate
+from weir.whatif.changes.change import ChangeError, unless_refused
+
+__all__ = ["AddNodes", "Cordon", "DeleteNode", "Label", "Nodes", "Taint", "TaintEdit"]
+
+Document = dict[str, Any]
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes that a change is made to: by name, by label, or all."""
+
+    names: tuple[str, ...] = ()
+    selector: str = ""
+
+    def find(self, cluster: Cluster) -> list[Document]:
+        """Return the nodes, in the order they were named; raises ChangeError when one is not there."""
+        nodes = {each["metadata"]["name"]: each for each in cluster.list("Node")}
+        for name in self.names:
+            if name not in nodes:
+                raise ChangeError(f"no node {name} in the cluster (it has {len(nodes)})")
+        if self.names:
+            return [nodes[name] for name in self.names]
+        chosen = parse(self.selector)
+        found = [node for node in nodes.values() if chosen.matches(node["metadata"].get("labels") or {})]
+        if not found:
+            raise ChangeError(
+                f"no node has the labels {self.selector}" if self.selector else "the cluster has no nodes"
+            )
+        return found
+
+    def __str__(self) -> str:
+        if self.names:
+            return " ".join(self.names)
+        return f"-l {self.selector}" if self.selector else "--all-nodes"
+
+
+@dataclass(frozen=True)
+class TaintEdit:
+    """One taint that is set, or taken away."""
+
+    taint: core.Taint
+    removes: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.taint}{'-' if self.removes else ''}"
+
+
+@dataclass(frozen=True)
+class Taint:
+    """`kubectl taint nodes`: one with the same key and effect is replaced."""
+
+    nodes: Nodes
+    edits: tuple[TaintEdit, ...]
+
+    def say(self) -> str:
+        return f"taint {self.nodes} {' '.join(map(str, self.edits))}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        cluster.patch_all(
+            "Node",
+            {
+                node["metadata"]["name"]: {"spec": {"taints": self._taints(node) or None}}
+                for node in self.nodes.find(cluster)
+            },
+        )
+        return []
+
+    def _taints(self, node: Document) -> list[Document]:
+        kept = list((node.get("spec") or {}).get("taints") or ())
+        for edit in self.edits:
+            key, effect = edit.taint.key, edit.taint.effect
+            same = [
+                taint for taint in kept if taint.get("key") == key and effect in ("", taint.get("effect"))
+            ]
+            if edit.removes and not same:
+                name = node["metadata"]["name"]
+                raise ChangeError(f"node {name} has no taint {key}{':' + effect if effect else ''}")
+            kept = [taint for taint in kept if taint not in same]
+            if not edit.removes:
+                kept.append(taint_document(edit.taint))
+        _check_taints(kept)
+        return kept
+
+
+def _check_taints(taints: Sequence[Document]) -> None:
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": list(taints)}}
+    if wrong := validate(bare):
+        raise ChangeError("; ".join(" ".join(str(error).split()) for error in wrong))
+
+
+@dataclass(frozen=True)
+class Label:
+    """`kubectl label nodes`; None takes a label away."""
+
+    nodes: Nodes
+    labels: tuple[tuple[str, str | None], ...]
+
+    def say(self) -> str:
+        words = (f"{key}-" if value is None else f"{key}={value}" for key, value in self.labels)
+        return f"label {self.nodes} {' '.join(words)}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        patch = {"metadata": {"labels": dict(self.labels)}}
+        nodes = {node["metadata"]["name"]: patch for node in self.nodes.find(cluster)}
+        unless_refused(partial(cluster.patch_all, "Node", nodes))
+        return []
+
+
+@dataclass(frozen=True)
+class Cordon:
+    """`kubectl cordon`, or `uncordon`."""
+
+    nodes: Nodes
+    on: bool = True
+
+    def say(self) -> str:
+        return f"{'cordon' if self.on else 'uncordon'} {self.nodes}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        patch = {"spec": {"unschedulable": self.on or None}}
+        cluster.patch_all("Node", {node["metadata"]["name"]: patch for node in self.nodes.find(cluster)})
+        return []
+
+
+@dataclass(frozen=True)
+class DeleteNode:
+    """`kubectl delete node`."""
+
+    nodes: Nodes
+
+    def say(self) -> str:
+        return f"delete-node {self.nodes}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        for node in self.nodes.find(cluster):
+            cluster.delete("Node", node["metadata"]["name"])
+        return []
+
+
+@dataclass(frozen=True)
+class AddNodes:
+    """New nodes, each like one that is there."""
+
+    count: int
+    like: str
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[core.Taint, ...] | None = None  #: None: as the model has
+
+    def say(self) -> str:
+        return f"add-nodes {self.count} --like {self.like}"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        (model,) = Nodes((self.like,)).find(cluster)
+        there = {each["metadata"]["name"] for each in cluster.list("Node")}
+        names = (f"{self.like}-new-{number}" for number in itertools.count(1))
+        for name in itertools.islice((name for name in names if name not in there), self.count):
+            cluster.create(self._node(model, name, format_time(cluster.now)))
+        return []
+
+    def _node(self, model: Document, name: str, now: str) -> Document:
+        labels = {**(model["metadata"].get("labels") or {}), **dict(self.labels)}
+        if HOSTNAME in labels:
+            labels[HOSTNAME] = name
+        spec = {key: value for key, value in (model.get("spec") or {}).items() if key == "taints"}
+        if self.taints is not None:
+            spec["taints"] = [taint_document(taint) for taint in self.taints]
+            _check_taints(spec["taints"])
+        status = {
+            key: value
+            for key, value in (model.get("status") or {}).items()
+            if key in ("allocatable", "capacity", "nodeInfo")
+        }
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+            "status": {**status, "conditions": [ready]},
+        }

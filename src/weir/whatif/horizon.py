@@ -1,0 +1,143 @@
+"""How long is a copy looked at? Until nothing goes on but circles, at most to the horizon, or until too much happens.
+
+What surprises: circles end the looking only when no other pod is about to leave; what never comes to rest at one moment
+ends it as well, so that a question always has an answer.
+Not here: making the copy and the changes (weir.whatif.run), what goes in circles (weir.whatif.circles).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from weir.controllers.devices.taint_eviction import DeviceTaintEviction
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.simulation.cluster import Cluster
+from weir.whatif.circles import find_circles
+from weir.whatif.history import History, PodLife
+from weir.whatif.words import title
+
+Tick = Callable[[int, int], None]
+
+#: How far time goes between two looks at what has happened: first often, then less so.
+_STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
+#: What happened in the last so many seconds still goes on.
+_RECENTLY: Final = 12.0
+#: So many writes to pods are waited for, and so many for each pod that is there; and as many in one moment to anything.
+MOST_WRITES: Final = 20_000
+MOST_WRITES_A_POD: Final = 50
+
+
+class TooMuch(Exception):
+    """So much goes on in the copy that it is not waited for."""
+
+
+class Horizon:
+    """The time that passes in one copy after *now*, when the change is made, at most *until* so many seconds later."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        history: History,
+        now: datetime,
+        until: float,
+        pods: int,
+        workload_of: Callable[[PodLife], str],
+        tick: Tick,
+    ) -> None:
+        self._cluster, self._history, self._workload_of, self._tick = cluster, history, workload_of, tick
+        self._now, self._until = now, until
+        self._most_writes = MOST_WRITES + MOST_WRITES_A_POD * pods
+        self.too_much = False
+        self.rests = False  #: whether all was quiet at the horizon
+        # the latest time that was looked at, and the store's revision when it began
+        self._moment = (cluster.clock.monotonic(), cluster.revision)
+        cluster.clock.look = self._look
+
+    def patiently(self, act: Callable[[], None]) -> bool:
+        """Do it; return whether it came to an end before too much had happened."""
+        try:
+            act()
+        except TooMuch:
+            self.too_much = True
+            return False
+        return True
+
+    def busiest(self, ended: float) -> str:
+        """Return the sentence on a copy that was left because too much went on in it."""
+        history = self._history
+        pods = Counter(self._workload_of(life) for life in history.lives.values() if life.made >= 0.0)
+        most = f", most of it with {title(max(pods, key=pods.__getitem__))}" if pods else ""
+        return (
+            f"More goes on than was waited for ({history.writes:,} writes to pods in {ended:.1f} s{most}): "
+            f"what comes later was not looked at"
+        )
+
+    def _look(self) -> None:
+        """Raise when more goes on than any change that comes to rest makes happen."""
+        moment, revision = self._cluster.clock.monotonic(), self._cluster.revision
+        if moment != self._moment[0]:
+            self._moment = (moment, revision)
+        if max(self._history.writes, revision - self._moment[1]) > self._most_writes:
+            raise TooMuch
+
+    def pass_time(self) -> None:
+        """Let time pass until nothing goes on but circles, at most to the horizon."""
+        history, cluster = self._history, self._cluster
+        end, number = self._until, 0
+        while (passed := (cluster.now - self._now).total_seconds()) < end:
+            before = history.departures
+            step = _STEPS[min(number, len(_STEPS) - 1)]
+            cluster.advance(min(step, end - passed))
+            number += 1
+            history.last_seen = (cluster.now - self._now).total_seconds()
+            self._tick(int(passed), int(end))
+            if history.departures > before and self._only_circles():
+                return
+        self.rests = history.last_change < end - max(_STEPS)
+
+    def _only_circles(self) -> bool:
+        """Return whether nothing goes on any more but pods that go in circles."""
+        history = self._history
+        history.pair()
+        circling = {
+            circle.workload
+            for circle in find_circles(history, self._workload_of)
+            if "/Job/" not in circle.workload  # a Job gives up some day
+        }
+        if not circling:
+            return False
+        recent = history.last_change - _RECENTLY
+        for life in history.lives.values():
+            latest = max(
+                each
+                for each in (life.made, life.bound, life.running, life.left, life.gone)
+                if each is not None
+            )
+            if latest > recent and self._workload_of(life) not in circling:
+                return False
+        return not self._others_leave(circling)
+
+    def _others_leave(self, circling: set[str]) -> bool:
+        """Return whether pods of other workloads have to leave before the horizon."""
+        horizon = self._now + timedelta(seconds=self._until)
+        driven_out = {pod for pod, at in self._evictions() if at <= horizon}
+        nodes = self._history.nodes
+        return any(
+            life.left is None
+            and (life.key in driven_out or (life.node != "" and life.node not in nodes))  # left to PodGC
+            and self._workload_of(life) not in circling
+            for life in self._history.lives.values()
+        )
+
+    def _evictions(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the pods that taints of nodes or devices drive out some day, and when."""
+        for worker in self._cluster.plane.controllers.workers:
+            if isinstance(worker.controller, TaintEviction):
+                for key, timer in worker.controller.timers.items():
+                    yield f"{key.namespace}/{key.name}", timer.fire_at
+            elif isinstance(worker.controller, DeviceTaintEviction):
+                for pod, eviction in worker.controller.pending.items():
+                    yield f"{pod.namespace}/{pod.name}", eviction.at
