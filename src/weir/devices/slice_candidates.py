@@ -4,7 +4,7 @@ Spec: dra.md 4.6 "Allocator" (search order, node selection), 3.2 (pools). Pools 
 conditions last; slices by name. Kept by node and brought up to date pool by pool, so that asking about one node
 costs that node's slices, however many there are elsewhere.
 What surprises: a slice that is not local to one node is on the way of every node it reaches.
-Not here: the search (weir.devices.allocation), what a slice publishes (weir.devices.tracker).
+Not here: the search (weir.devices.allocation_search), what a slice publishes (weir.devices.tracker).
 """
 
 from __future__ import annotations

@@ -115,10 +115,9 @@ class Tracker(Published):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    def rule_taint(self, name: str) -> TrackedTaint | None:
-        """Return a rule's taint as devices carry it."""
-        entry = self._rules.get(name)
-        return entry.tracked if entry else None
+    def rule_taint(self, name: str) -> TrackedTaint:
+        """Return the taint of a rule that is known, as devices carry it."""
+        return self._rules[name].tracked
 
     def selected_by(self, name: str) -> list[TrackedDevice]:
         """Return the devices of all generations that a rule selects."""

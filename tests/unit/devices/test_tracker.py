@@ -175,6 +175,24 @@ class TestTrouble:
         )
         assert texts(found) == [["b:None"]]
 
+    def test_a_rule_that_goes_leaves_the_trouble_of_the_next(self) -> None:
+        found = tracker(rule("a", BROKEN, "a:None"), rule("b", BROKEN, "b:None"), slice_of("s", device()))
+        assert [problem.rule for problem in found.remove_rule("a").problems] == ["b"]
+        update = found.remove_rule("b")
+        assert (update.problems, update.slices, texts(found)) == ((), ("s",), [[]])
+
+
+class TestReading:
+    def test_the_taint_of_a_rule_is_the_one_its_devices_carry(self) -> None:
+        found = tracker(rule("r", {}, "a:None"), slice_of("s", device()))
+        assert [found.rule_taint("r")] == list(found.devices("s")[0].taints)
+
+    def test_a_rule_selects_devices_that_nobody_publishes_by_their_names(self) -> None:
+        found = tracker(rule("r", {"device": "gpu-0"}, "a:None"))
+        other = DeviceID(DRIVER, "node-1", "gpu-1")
+        asked = [("r", GPU), ("r", other), ("none", GPU)]
+        assert [found.selects_unpublished(*one) for one in asked] == [True, False, False]
+
 
 class TestPools:
     def test_the_last_slice_of_the_newest_generation_gives_way_to_the_one_before(self) -> None:

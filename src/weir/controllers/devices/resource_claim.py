@@ -4,12 +4,12 @@ Spec: KEP-4381 "Resource claims of pods", dra.md 6 "ResourceClaim controller", 4
 Pods that name templates get a claim each, owned by the pod; the pod's status says its name. When a pod has ended, or
 was deleted before it had a node, it leaves the reservations of its claims; a claim that loses its last one is
 deallocated and may go.
-What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew; one
-that its pod no longer owns is replaced only when the pod needs something else, too, as upstream does it. A pod that is
-only being deleted still runs and keeps its claims. A pod that this process has not seen may just be new: it is
-asked for anew.
-Not here: deleting claims of pods that are gone (weir.controllers.cluster.garbage_collector), allocating and
-reserving for pods without a node (weir.scheduler).
+What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew. A
+pod that is only being deleted still runs and keeps its claims. A pod that this process has not seen may just be new: it
+is asked for anew.
+Not here: what a pod lacks of its claims (weir.controllers.devices.resource_claim_pods), deleting claims of pods that
+are gone (weir.controllers.cluster.garbage_collector), allocating and reserving for pods without a node
+(weir.scheduler).
 """
 
 from __future__ import annotations
@@ -21,6 +21,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.client.events import ObjectReference
+from weir.controllers.devices.resource_claim_pods import (
+    POD_CLAIM,
+    claim_document,
+    claim_made_before,
+    lacks_claim,
+    missing_reservations,
+    needs_work,
+    owning_pod,
+    recorded_claims,
+)
 from weir.controllers.devices.resource_claim_steps import (
     CLAIMS,
     FAILED,
@@ -30,7 +40,7 @@ from weir.controllers.devices.resource_claim_steps import (
     Wanted,
     asks_for_admin_access,
 )
-from weir.controllers.runtime.actions import Action, Delete, Patch, Record, Retry, Steps, WakeAt
+from weir.controllers.runtime.actions import Action, Delete, Record, Retry, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
@@ -41,10 +51,7 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
 TEMPLATES: Final = by_kind("resource.k8s.io/v1", "ResourceClaimTemplate")
-POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-LONGEST_BASE: Final = 57  # the server appends five characters, and a label ends at 63
-MOST_CONSUMERS: Final = 256
 REMEMBERED: Final = 10_000  # pods known to be gone
 WORKERS: Final = 64  # each waits for the server most of the time
 
@@ -169,16 +176,16 @@ class ResourceClaims(Controller):
 
     def _pod(self, key: PodKey, listers: Listers) -> Iterator[Action]:
         pod = listers.pod(key.namespace, key.pod)
-        if pod is None or not _needs_work(pod, listers):
+        if pod is None or not needs_work(pod, listers):
             return
-        recorded = _recorded(pod)
+        recorded = recorded_claims(pod)
         names = {name: claim for name, claim in recorded.items() if claim is not None}
         wanted: list[Wanted] = []
         adopted = False
         for entry in pod.spec.resource_claims or ():
-            if not _lacks(pod, entry.name, entry.resource_claim_template_name, recorded, listers):
+            if not lacks_claim(pod, entry.name, entry.resource_claim_template_name, recorded, listers):
                 continue
-            found = _made_before(pod, entry.name, listers)
+            found = claim_made_before(pod, entry.name, listers)
             if found is not None:
                 names[entry.name], adopted = found, True
                 continue
@@ -195,7 +202,7 @@ class ResourceClaims(Controller):
         if wanted or adopted:
             yield MakeClaims(_about(pod), tuple(wanted), names)
         elif pod.spec.node_name:
-            yield from _reservations(pod, listers)
+            yield from missing_reservations(pod, listers)
 
     def _problem(self, template: Document | None, name: str) -> str:
         """Return why no claim can be made from the template."""
@@ -233,7 +240,7 @@ class ResourceClaims(Controller):
             self._releasing.add(metadata["uid"])  # until it is known to have gone well
             yield ReleaseClaim(claim, tuple(kept), tuple(doubted), half_done)
         if not kept and not metadata.get("deletionTimestamp"):
-            owner = _owning_pod(claim)
+            owner = owning_pod(claim)
             pod = listers.pod(key.namespace, owner["name"]) if owner else None
             if owner and pod is not None and (pod.metadata.uid != owner["uid"] or done(pod)):
                 yield Delete(CLAIMS, key.claim, key.namespace, metadata["uid"])
@@ -267,134 +274,11 @@ def done(pod: Pod) -> bool:
     return pod.terminated or (pod.deleting and not pod.spec.node_name)
 
 
-def claim_document(pod: Pod, pod_claim: str, template: Mapping[str, Any]) -> Document:
-    """Return the claim to be made from *template* for one entry of the pod's `resourceClaims`."""
-    given = template["spec"].get("metadata") or {}
-    metadata: Document = {
-        "generateName": generate_name(pod.metadata.name, pod_claim),
-        "namespace": pod.metadata.namespace,
-        "annotations": {**(given.get("annotations") or {}), POD_CLAIM: pod_claim},
-        "ownerReferences": [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": pod.metadata.name,
-                "uid": pod.metadata.uid,
-                "controller": True,
-            }
-        ],
-    }
-    if given.get("labels"):
-        metadata["labels"] = given["labels"]
-    return {
-        "apiVersion": CLAIMS.api_version,
-        "kind": CLAIMS.kind,
-        "metadata": metadata,
-        "spec": template["spec"].get("spec") or {},
-    }
-
-
-def generate_name(pod: str, pod_claim: str) -> str:
-    """Return the beginning of a claim's name; when too long, both parts give way by their length.
-
-    >>> generate_name("web-0", "gpu"), len(generate_name("w" * 60, "gpu"))
-    ('web-0-gpu-', 55)
-    """
-    whole = f"{pod}-{pod_claim}-"
-    if len(whole) <= LONGEST_BASE:
-        return whole
-    shorter = pod[: len(pod) * LONGEST_BASE // len(whole)]
-    return f"{shorter}-{pod_claim[: len(pod_claim) * LONGEST_BASE // len(whole)]}"
-
-
-def _recorded(pod: Pod) -> dict[str, str | None]:
-    """Return what the pod's status says about its claims; a name with None needs no claim."""
-    return {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses or ()}
-
-
-def _lacks(
-    pod: Pod, pod_claim: str, template: str | None, recorded: Mapping[str, str | None], listers: Listers
-) -> bool:
-    """Return whether a claim has to be made, or found again, for one entry of the pod's `resourceClaims`."""
-    if not template:
-        return False
-    if pod_claim not in recorded:
-        return True
-    name = recorded[pod_claim]
-    if name is None:
-        return False
-    claim = listers.get(CLAIMS, name, pod.metadata.namespace)
-    return claim is None or not _owned(claim, pod)
-
-
-def _made_before(pod: Pod, pod_claim: str, listers: Listers) -> str | None:
-    """Return a claim that was made for this entry, if the pod's status names none or another one."""
-    for claim in listers.owned(CLAIMS, pod.metadata.uid):
-        metadata = claim["metadata"]
-        if (metadata.get("annotations") or {}).get(POD_CLAIM) == pod_claim and _owned(claim, pod):
-            name: str = metadata["name"]
-            return name
-    return None
-
-
 def _look_at(pods: list[Pod], listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the pods that have something to be done for."""
     for pod in pods:
-        if _needs_work(pod, listers):
+        if needs_work(pod, listers):
             yield WakeAt(PodKey(pod.metadata.namespace, pod.metadata.name), now)
-
-
-def _needs_work(pod: Pod, listers: Listers) -> bool:
-    """Return whether the pod lacks a claim or a reservation; a claim it no longer owns is not missed by itself."""
-    if pod.deleting or pod.terminated:
-        return False
-    recorded = _recorded(pod)
-    for entry in pod.spec.resource_claims or ():
-        if not entry.resource_claim_template_name:
-            continue
-        name = recorded.get(entry.name, "")
-        if name is not None and (not name or listers.get(CLAIMS, name, pod.metadata.namespace) is None):
-            return True
-    return bool(pod.spec.node_name) and any(True for _ in _reservations(pod, listers))
-
-
-def _reservations(pod: Pod, listers: Listers) -> Iterator[Patch]:
-    """Yield the reservations that a pod lacks which got its node without the scheduler."""
-    recorded = _recorded(pod)
-    for entry in pod.spec.resource_claims or ():
-        name = entry.resource_claim_name or recorded.get(entry.name)
-        claim = listers.get(CLAIMS, name, pod.metadata.namespace) if name else None
-        if claim is None or (not entry.resource_claim_name and not _owned(claim, pod)):
-            continue
-        status = claim.get("status") or {}
-        reserved = status.get("reservedFor") or []
-        if (
-            status.get("allocation") is None
-            or any(consumer["uid"] == pod.metadata.uid for consumer in reserved)
-            or len(reserved) >= MOST_CONSUMERS
-            or claim["metadata"].get("deletionTimestamp")
-        ):
-            continue
-        consumer = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
-        version = claim["metadata"]["resourceVersion"]
-        patch = {
-            "metadata": {"resourceVersion": version},
-            "status": {"reservedFor": [*reserved, consumer]},
-        }
-        yield Patch(CLAIMS, claim["metadata"]["name"], pod.metadata.namespace, patch, subresource="status")
-
-
-def _owning_pod(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for owner in claim["metadata"].get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("apiVersion") == "v1" and owner.get("kind") == "Pod":
-            found: Mapping[str, Any] = owner
-            return found
-    return None
-
-
-def _owned(claim: Mapping[str, Any], pod: Pod) -> bool:
-    owner = _owning_pod(claim)
-    return owner is not None and owner["uid"] == pod.metadata.uid
 
 
 def _labels(claim: Mapping[str, Any]) -> tuple[str, str, str]:

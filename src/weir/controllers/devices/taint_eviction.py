@@ -41,14 +41,13 @@ from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.observe.logs import ObjectRef
 from weir.taints.expression import Expressions
-from weir.taints.toleration import EVICTING, Evaluate
+from weir.taints.toleration import EVICTING
 
 _VERSION: Final = "resource.k8s.io/v1"
 CLASSES: Final = by_kind(_VERSION, "DeviceClass")
 RULES: Final = by_kind(_VERSION, "DeviceTaintRule")
 SLICES: Final = by_kind(_VERSION, "ResourceSlice")
 REMEMBERED: Final = 10_000  # pods whose eviction was seen to
-WORKERS: Final = 8
 
 V = TypeVar("V", bound=View)
 
@@ -76,16 +75,14 @@ class DeviceTaintEviction(Controller):
 
     name = "device-taint-eviction-controller"
 
-    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+    def __init__(self, gates: Gates) -> None:
         self.expressions = Expressions()
-        evaluate = evaluate or self.expressions.evaluate
-        self._gates, self._evaluate = gates, evaluate
-        self.workers = WORKERS
+        self._gates = gates
         kinds: list[Kind] = [SLICES, CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
         if gates.enabled(DEVICE_TAINT_RULES):
             kinds[:0] = [CLASSES, RULES]  # so that a rule's first status comes before its pods
         self.kinds = tuple(kinds)
-        self.model = ClaimEvictions(gates, evaluate)
+        self.model = ClaimEvictions(gates, self.expressions.evaluate)
         self.turns = EvictionQueue()
         self.pending: dict[PodKey, Eviction] = {}
         self._admitted: set[PodKey] = (
@@ -94,7 +91,7 @@ class DeviceTaintEviction(Controller):
         self._evicted: OrderedDict[str, None] = OrderedDict()
         self._rules: dict[str, DeviceTaintRule] = {}
         self._stats: Counter[str] = Counter()  # pods evicted, by the uid of the rule
-        self._reported: dict[str, tuple[str, str]] = {}  # the last problem of each rule
+        self._reported: dict[str, str] = {}  # the last problem of each rule
 
     def register_metrics(self, metrics: ControllerMetrics) -> None:
         metrics.cel.watch(self.name, self.expressions)
@@ -150,9 +147,8 @@ class DeviceTaintEviction(Controller):
             rule = listers.get(RULES, problem.rule)
             if rule is None:
                 continue
-            reported = (rule["metadata"]["uid"], problem.message)
-            if self._reported.get(problem.rule) != reported:  # once, not with every slice that comes
-                self._reported[problem.rule] = reported
+            if self._reported.get(problem.rule) != problem.message:  # once, not with every slice that comes
+                self._reported[problem.rule] = problem.message
                 reason = problem.reason or "CELCompileError"
                 yield Record(_about_rule(rule), "Warning", reason, problem.message)
 
@@ -165,7 +161,7 @@ class DeviceTaintEviction(Controller):
             self._forget(key)
             return
         assert pod is not None
-        if pod.deleting and key in self._admitted and key in self.pending:
+        if pod.deleting and key in self._admitted:
             begun = self.pending[key]  # its deletion went well, only the answer was lost: count it
             yield EvictPod(key, begun.at, _rules_of(begun))
             return
@@ -227,7 +223,6 @@ class DeviceTaintEviction(Controller):
     # ── rules ────────────────────────────────────────────────────────────────────────────────────
 
     def _rule(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
-        document = listers.get(RULES, key.name) if RULES in listers.caches else None
         rule, old = _read(DeviceTaintRule, listers, key), self._rules.get(key.name)
         if old is not None and (rule is None or rule.metadata.uid != old.metadata.uid):
             self._stats.pop(old.metadata.uid, None)
@@ -235,22 +230,17 @@ class DeviceTaintEviction(Controller):
             del self._rules[key.name]
             yield from self._follow(self.model.put_rule(key.name, None, now), listers, now)
             old = None
-        if rule is None or document is None:
+        if rule is None:
             return
         if old is None or old.spec != rule.spec:
             self._rules[key.name] = rule
             yield from self._follow(self.model.put_rule(key.name, rule, now), listers, now)
-        yield from self._status(key, document, rule, listers, now)
+        yield from self._status(key, rule, listers, now)
 
     def _status(
-        self,
-        key: ObjectKey,
-        document: Mapping[str, Any],
-        rule: DeviceTaintRule,
-        listers: Listers,
-        now: datetime,
+        self, key: ObjectKey, rule: DeviceTaintRule, listers: Listers, now: datetime
     ) -> Iterator[Action]:
-        present, generation = words.present(document), rule.metadata.generation
+        present, generation = words.present(listers.get(RULES, key.name)), rule.metadata.generation
         again = words.too_young(present, generation, now)
         if again is not None:
             yield WakeAt(key, again)
@@ -277,8 +267,6 @@ class DeviceTaintEviction(Controller):
 
     def _pending_because_of(self, rule: DeviceTaintRule, listers: Listers) -> Leaving:
         tracked = self.model.tracker.rule_taint(rule.name)
-        if tracked is None:
-            return Leaving()
         leaving = self._leaving(self.model.because_of(tracked.id), self.model.evictions, listers)
         return Leaving.of(
             pod for pod, eviction in leaving if any(each.taint.id == tracked.id for each in eviction.reasons)
@@ -301,7 +289,7 @@ class DeviceTaintEviction(Controller):
         for name in dict.fromkeys(name for device in held for name in self.model.holders(device)):
             claim = self.model.claims[name]
             allocated += sum(result.id in hit for result in claim.results)
-            found = claim_eviction(claim, taints_on, self._gates, now, self._evaluate)
+            found = claim_eviction(claim, taints_on, self._gates, now, self.expressions.evaluate)
             if found is not None:
                 evictions[name] = found
         leaving = Leaving.of(pod for pod, _ in self._leaving(evictions, evictions, listers))
@@ -351,7 +339,7 @@ def _same_rule(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _read(view: type[V], listers: Listers, key: ObjectKey) -> V | None:
     """Return the object as it is known now; None when it is gone, or not what its kind should be."""
-    document = listers.get(key.kind, key.name, key.namespace) if key.kind in listers.caches else None
+    document = listers.get(key.kind, key.name, key.namespace)
     try:
         return read(view, document) if document is not None else None
     except ViewError:

@@ -36,7 +36,7 @@ class ControllerMetrics:
     def __init__(self, registry: Registry | None = None) -> None:
         self.registry = registry or Registry()
         counter, histogram = self.registry.counter, self.registry.histogram
-        name, seconds = ("name",), exponential(1e-8, 10, 12)
+        name, seconds = ("name",), exponential(1e-8, 10, 10)
         self.queue_depth = self.registry.gauge(
             "workqueue_depth", "Keys that wait for a worker, by queue.", name
         )

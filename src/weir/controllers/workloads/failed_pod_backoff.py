@@ -5,7 +5,7 @@ that is a loop as fast as the cluster can turn; so is a pod that is evicted befo
 failed pod stays (ReplicaSets) the pods show how often it happened; where it is gone it is remembered here.
 What surprises: Kubernetes' ReplicaSet and StatefulSet controllers have no such pause.
 Not here: pods the API server refuses (weir.controllers.runtime.create_backoff), Jobs' own pauses
-(weir.controllers.workloads.job_sync).
+(weir.controllers.workloads.job_manage).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""How many pods of this Job should run now, and is it done?
+"""Is this Job done, and what does its status say?
 
 A Job is complete when as many pods succeeded as it asks for (with an index each, when it is Indexed) or its
 successPolicy is met; failed when more pods failed than backoffLimit allows, an index or policy fails it, or its
-deadline passed. Failed pods are replaced after a pause that doubles.
+deadline passed.
 Every write of the status names the version it was made from.
 What surprises: the end is written as two conditions, one when it is decided and one when the last pod is gone.
-Not here: which pods have ended and count (weir.controllers.workloads.job_tracking).
+Not here: which pods have ended and count (weir.controllers.workloads.job_tracking), which are started or stopped
+(weir.controllers.workloads.job_manage).
 """
 
 from __future__ import annotations
@@ -19,31 +20,16 @@ from weir.controllers.runtime.actions import Action, Count, Create, Patch, Recor
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.job_indexes import print_indexes
-from weir.controllers.workloads.job_pods import (
-    FINALIZER,
-    INDEX,
-    INDEX_FAILURES,
-    INDEX_IGNORED,
-    Failures,
-    ended_at,
-    index_of,
-    noted,
-    pause,
-    tries,
-    untracked,
-    with_index,
-)
+from weir.controllers.workloads.job_manage import JobManage
+from weir.controllers.workloads.job_pods import Failures, index_of, untracked
 from weir.controllers.workloads.job_policies import handle, met
 from weir.controllers.workloads.job_tracking import JOBS, Document, JobTracking
-from weir.controllers.workloads.pod_control import about, make_pod, remove_pod
-from weir.controllers.workloads.replicaset import leaving
+from weir.controllers.workloads.pod_control import about, remove_pod
 from weir.objects.times import format_time
 
 __all__ = ["JOBS", "JobKey", "JobSync"]
 
-AT_ONCE: Final = 500
 MOST_UNCOUNTED: Final = 500
-LONGEST_PREFIX: Final = 58
 
 
 @dataclass(frozen=True)
@@ -69,7 +55,6 @@ class JobSync:
         self._uncounted = {result: list(uids) for result, uids in tally.uncounted.items()}  # and whom it adds
         self._terminating = tally.terminating
         self._conditions: list[dict[str, Any]] = [dict(c) for c in tally.before.get("conditions") or ()]
-        self._removed: set[str] = set()  # uids of pods this round removes
         self._starting = False  # whether this round starts pods, which the status then counts
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────────
@@ -90,9 +75,11 @@ class JobSync:
             self._terminating += active
             active = ready = 0
         elif not self._going:
-            steps, wake = self._manage()
+            manage = JobManage(self._job, self._tally, self._now, self._failures)
+            steps, wake = manage.actions()
             yield from steps
-            gone = [pod for pod in self._tally.active if pod.metadata.uid in self._removed]
+            self._tracked -= manage.removed
+            gone = [pod for pod in self._tally.active if pod.metadata.uid in manage.removed]
             starts = sum(isinstance(step, Create) for step in steps)
             self._starting = starts > 0
             active += starts - len(gone)
@@ -161,114 +148,6 @@ class JobSync:
         ):  # a work queue: done when one has found it empty and all have left
             return self._tally.succeeded > 0
         return self._tally.succeeded >= self._tally.completions
-
-    # ── pods ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _manage(self) -> tuple[list[Action], datetime | None]:
-        """Return the pods to start or stop, and when to look again where it is too early."""
-        if self._suspended:
-            return list(self._remove(self._tally.active)), None
-        if self._tally.completions is None:  # a work queue: no new pod once one has found it empty
-            wanted = len(self._tally.active) if self._tally.succeeded else self._spec.get("parallelism", 1)
-        else:
-            wanted = max(
-                0, min(self._spec.get("parallelism", 1), self._tally.completions - self._tally.succeeded)
-            )
-        surplus = self._surplus(max(0, len(self._tally.active) - wanted))
-        if surplus:
-            return list(self._remove(surplus[:AT_ONCE])), None
-        missing = min(
-            wanted - len(self._tally.active) - (self._terminating if self._tally.waits else 0), AT_ONCE
-        )
-        if missing <= 0:
-            return [], None
-        if self._tally.per_index is not None:
-            return self._start_by_index(missing)
-        not_before = self._failures.not_before()
-        if not_before is not None and self._now < not_before:
-            return [], not_before
-        if not self._tally.indexed:
-            return [make_pod(self._job, JOBS, finalizer=FINALIZER) for _ in range(missing)], None
-        return [self._start(index) for index in self._free(missing)], None
-
-    def _surplus(self, at_least: int) -> list[Pod]:
-        """Return pods that are too many: double or impossible indexes first, then those missed least."""
-        doomed: list[Pod] = []
-        kept: list[Pod] = []
-        if self._tally.indexed:
-            by_index: dict[int, list[Pod]] = {}
-            for pod in self._tally.active:
-                by_index.setdefault(index_of(pod), []).append(pod)
-            for index, pods in by_index.items():
-                ordered = leaving(pods, self._now)
-                possible = 0 <= index < (self._tally.completions or 0)
-                doomed += ordered[:-1] if possible else ordered
-                kept += ordered[-1:] if possible else []
-        else:
-            kept = list(self._tally.active)
-        return [*doomed, *leaving(kept, self._now)[: max(0, at_least - len(doomed))]]
-
-    def _remove(self, pods: list[Pod]) -> Iterator[Action]:
-        """Yield the removal of pods that are not to be counted: the finalizer goes first."""
-        for pod in pods:
-            self._removed.add(pod.metadata.uid)
-            if pod.metadata.uid in self._tracked:
-                self._tracked.discard(pod.metadata.uid)
-                yield untracked(pod)
-            yield remove_pod(pod, self._job, JOBS)
-
-    def _free(self, count: int) -> list[int]:
-        taken = {*self._tally.done, *self._tally.lost, *(index_of(pod) for pod in self._tally.active)}
-        if self._tally.waits:
-            taken |= {index_of(pod) for pod in self._tally.pods if pod.deleting and not pod.terminated}
-        found: list[int] = []
-        for index in range(self._tally.completions or 0):
-            if len(found) == count:
-                break
-            if index not in taken:
-                found.append(index)
-        return found
-
-    def _start_by_index(self, missing: int) -> tuple[list[Action], datetime | None]:
-        """Start pods whose index may be tried again; each index has its own pauses."""
-        due = {index: self._index_due(index) for index in self._free(missing)}
-        now = [index for index, at in due.items() if at is None or at <= self._now]
-        if now:
-            return [self._start(index) for index in now], None
-        return [], min((at for at in due.values() if at is not None), default=None)
-
-    def _index_due(self, index: int) -> datetime | None:
-        failed = self._tally.held.get(index)
-        ended = ended_at(failed) if failed is not None else None
-        return ended + pause(tries(failed) + 1) if failed is not None and ended is not None else None
-
-    def _start(self, index: int) -> Create:
-        template = self._spec["template"]
-        annotations = {INDEX: str(index)}
-        if self._tally.per_index is not None:
-            failed = self._tally.held.get(index)
-            counts = failed is not None and handle(self._tally.policy, failed).counts
-            times = (noted(failed, INDEX_FAILURES) if failed is not None else 0) + counts
-            ignored = (noted(failed, INDEX_IGNORED) if failed is not None else 0) + (
-                failed is not None and not counts
-            )
-            annotations[INDEX_FAILURES] = str(times)
-            if ignored:
-                annotations[INDEX_IGNORED] = str(ignored)
-        spec: dict[str, Any] = {"hostname": f"{self._key.name}-{index}"}
-        for containers in ("containers", "initContainers"):
-            if template["spec"].get(containers):
-                spec[containers] = [with_index(each) for each in template["spec"][containers]]
-        suffix = f"-{index}-"
-        return make_pod(
-            self._job,
-            JOBS,
-            prefix=self._key.name[: LONGEST_PREFIX - len(suffix)] + suffix,
-            labels={INDEX: str(index)},
-            annotations=annotations,
-            spec=spec,
-            finalizer=FINALIZER,
-        )
 
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from weir.controllers.devices.resource_claim import (
     TEMPLATES,
@@ -14,7 +12,6 @@ from weir.controllers.devices.resource_claim import (
     PodKey,
     ResourceClaims,
     TemplateKey,
-    generate_name,
 )
 from weir.controllers.devices.resource_claim_steps import CLAIMS, ReleaseClaim
 from weir.controllers.runtime.actions import Delete, Patch, Record, Retry, WakeAt
@@ -216,15 +213,6 @@ def test_a_template_that_needs_a_feature_that_is_off_is_refused(gate, request_, 
 
 def test_without_dynamic_resource_allocation_nothing_is_read():
     assert ResourceClaims(Gates({"DynamicResourceAllocation": False, "AllBeta": False})).kinds == ()
-
-
-@given(
-    st.text("abcdefgh-", min_size=1, max_size=253).filter(lambda text: text.strip("-") == text),
-    st.text("abc", min_size=1, max_size=63),
-)
-def test_a_generated_name_leaves_room_and_keeps_something_of_both_parts(name, pod_claim):
-    base = generate_name(name, pod_claim)
-    assert len(base) <= 57 and base[0] == name[0]
 
 
 # ── reserving for pods that were placed by hand ──────────────────────────────────────────────────

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,70 +16,26 @@ from tests.unit.controllers.device_cluster import (
     taint,
     tolerate,
 )
-from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
-from weir.controllers.devices.resource_claim_steps import CLAIMS
-from weir.controllers.devices.taint_eviction import (
-    CLASSES,
-    RULES,
-    SLICES,
-    TURN,
-    DeviceTaintEviction,
-    ObjectKey,
+from tests.unit.controllers.device_story import (
+    ADDED,
+    KINDS,
+    SECOND,
+    T0,
+    claim_document,
+    identified,
+    pod_document,
+    told_in_order,
 )
+from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
+from weir.controllers.devices.taint_eviction import TURN, ObjectKey
 from weir.controllers.devices.taint_eviction_claims import ClaimEvictions
-from weir.controllers.devices.taint_eviction_steps import EvictPod
-from weir.controllers.runtime.actions import Record, WakeAt
-from weir.controllers.runtime.listers import PODS, Listers
-from weir.controllers.runtime.pod_eviction import Evicted
+from weir.controllers.runtime.listers import PODS
 from weir.devices.eviction import Eviction, Reason
 from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
-from weir.devices.rate import BURST
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
-
-T0 = datetime(2026, 1, 1, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
-KINDS = (CLASSES, RULES, SLICES, CLAIMS)
-ADDED = "2026-01-01T00:00:00Z"
-
-
-def claim_document(name, devices, tolerations=(), users=()):
-    results = [
-        {"request": "r", "driver": DRIVER, "pool": pool, "device": unit, "tolerations": list(tolerations)}
-        for pool, unit in devices
-    ]
-    status = {
-        "allocation": {"devices": {"results": results}},
-        "reservedFor": [{"resource": "pods", "name": user, "uid": f"u-{user}"} for user in users],
-    }
-    return {
-        "apiVersion": VERSION,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": f"u-{name}"},
-        "spec": {},
-        "status": status,
-    }
-
-
-def pod_document(name, claim):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": f"u-{name}"},
-        "spec": {
-            "nodeName": "n",
-            "containers": [],
-            "resourceClaims": [{"name": "x", "resourceClaimName": claim}],
-        },
-        "status": {"phase": "Running"},
-    }
-
-
-def identified(document):
-    document["metadata"] |= {"uid": f"u-{document['metadata']['name']}", "generation": 1}
-    return document
 
 
 def documents():
@@ -114,68 +69,6 @@ def documents():
             pod_document(f"q-{number}", f"c-{number}"),
         ]
     return found
-
-
-class Story:
-    """The controller alone: changes go in, actions are followed as a server would, and time passes when told to."""
-
-    def __init__(self):
-        self.controller, self.listers, self.now = DeviceTaintEviction(ALL_FEATURES), Listers.of([], KINDS), T0
-        self.keys, self.later, self.told, self.left = [], [], [], []
-        for kind in (*KINDS, PODS):
-            self.listers.caches[kind].listen(
-                lambda old, new, kind=kind: self.keys.extend(self.controller.changed(kind, old, new))
-            )
-
-    def work(self, rng=None):
-        while self.keys:
-            key = self.keys.pop(rng.randrange(len(self.keys)) if rng else 0)
-            for action in self.controller.reconcile(key, self.listers, self.now):
-                self.follow(action)
-        return self
-
-    def follow(self, action):
-        if isinstance(action, WakeAt):
-            (self.keys if action.at <= self.now else self.later).append(
-                action.key if action.at <= self.now else (action.at, action.key)
-            )
-        elif isinstance(action, Record):
-            self.told.append((action.about.name, action.message))
-        elif isinstance(action, EvictPod):
-            self.left.append((action.pod.name, (self.now - T0).total_seconds()))
-            for each in self.controller.carried_out(action, Evicted.DELETED, self.now):
-                self.follow(each)
-
-    def until(self, seconds):
-        end = T0 + seconds * SECOND
-        while due := [entry for entry in self.later if entry[0] <= end]:
-            first = min(due, key=lambda entry: entry[0])
-            self.later.remove(first)
-            self.now = max(self.now, first[0])
-            self.keys.append(first[1])
-            self.work()
-        self.now = end
-        return self
-
-    @property
-    def waiting(self):
-        return {
-            key.name: (eviction.at, [str(r) for r in eviction.reasons])
-            for key, eviction in self.pending.items()
-        }
-
-    @property
-    def pending(self):
-        return self.controller.pending
-
-
-def told_in_order(order, rng=None):
-    story = Story()
-    for document in order:
-        story.listers.put(document)
-        if rng is None or rng.random() < 0.5:
-            story.work(rng)
-    return story.work(rng)
 
 
 # At T0 nothing is due yet but what no toleration covers; those leave, the others wait.
@@ -448,89 +341,3 @@ def test_asking_for_a_turn_when_nobody_waits_is_cheap():
 def test_keys_of_different_meaning_are_never_one_key():
     keys = {TURN, type(TURN)(), PodKey("", "x", ""), *(ObjectKey(kind, "x") for kind in KINDS)}
     assert len(keys) == 2 + len(KINDS)
-
-
-# ── what a mutant could get wrong unnoticed ──────────────────────────────────────────────────────
-
-
-def held_and_hit(seconds=None, text="k:NoExecute", **metadata):
-    """A pod whose device one rule taints; it may stay for *seconds*."""
-    tolerations = () if seconds is None else (tolerate("k", seconds=seconds),)
-    return [
-        identified(slice_document("node-0", 2)),
-        claim_document("c", [("node-0", "gpu-0")], tolerations, ["p"]),
-        pod_document("p", "c"),
-        identified(rule_document("r", text, {"pool": "node-0"}, timeAdded=ADDED)),
-    ]
-
-
-def test_a_rule_made_anew_under_its_name_begins_with_nothing_evicted():
-    story = told_in_order(held_and_hit())
-    rule = held_and_hit()[-1]
-    assert (story.left, story.controller._stats) == ([("p", 0.0)], {"u-r": 1})
-    again = {**rule, "metadata": {**rule["metadata"], "uid": "another"}}
-    story.listers.put(again)
-    story.work()
-    assert (story.controller._stats["u-r"], story.controller._stats["another"]) == (0, 0)
-
-
-def test_a_problem_of_a_rule_made_anew_is_reported_again():
-    broken = rule_document(
-        "r", selector={"selectors": [{"cel": {"expression": "device.nonsense("}}]}, timeAdded=ADDED
-    )
-    story = told_in_order([identified(slice_document("node-0", 1)), identified(broken)])
-    assert len(story.told) == 1
-    story.listers.put({**broken, "metadata": {**broken["metadata"], "uid": "another"}})
-    story.work()
-    assert [name for name, _ in story.told] == ["r", "r"]
-
-
-def test_an_eviction_that_moves_later_leaves_the_line():
-    story = told_in_order(held_and_hit(seconds=60))
-    assert [at for at, _ in story.waiting.values()] == [T0 + 60 * SECOND]
-    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=600),), ["p"]))
-    story.work().until(120)
-    assert story.left == []
-    story.until(700)
-    assert story.left == [("p", 600.0)]
-
-
-def test_an_eviction_that_moves_later_while_it_waits_for_its_turn_is_not_carried_out():
-    rate = {"evictionsPerSecond": 1}
-    documents = held_and_hit(text="k:NoExecute")
-    documents[-1]["spec"]["taint"] |= rate
-    others = [
-        each
-        for n in range(BURST + 3)
-        for each in (
-            claim_document(f"d-{n}", [("node-0", "gpu-1")], (), [f"a-{n}"]),
-            pod_document(f"a-{n}", f"d-{n}"),
-        )
-    ]
-    story = told_in_order([*others, *documents])
-    assert "p" in story.waiting
-    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=600),), ["p"]))
-    story.work().until(60)
-    assert "p" not in {name for name, _ in story.left} and len(story.left) == BURST + 3
-
-
-def test_a_claim_that_a_pod_gets_for_its_extended_resources_is_noticed():
-    running = pod_document("p", "c")
-    del running["spec"]["resourceClaims"]
-    claim = claim_document("c", [("node-0", "gpu-0")], (), ["p"])
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-p", "controller": True}
-    claim["metadata"]["ownerReferences"] = [owner]
-    story = told_in_order([held_and_hit()[0], held_and_hit()[-1], claim, running])
-    assert story.left == []
-    story.listers.put(
-        {**running, "status": {"phase": "Running", "extendedResourceClaimStatus": {"resourceClaimName": "c"}}}
-    )
-    assert story.work().left == [("p", 0.0)]
-
-
-def test_a_claim_that_is_no_longer_reserved_lets_its_pod_stay():
-    story = told_in_order(held_and_hit(seconds=60))
-    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=60),), []))
-    story.work().until(120)
-    assert (story.left, story.waiting) == ([], {})
-    assert ("p", "Cancelling deletion") in story.told
