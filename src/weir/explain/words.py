@@ -22,17 +22,12 @@ from weir.objects.requests import show_amount
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
     Attempt,
-    AvoidedByPodNear,
-    AvoidedPodNear,
     Cordoned,
-    NoPodNear,
-    NoTopologyDomain,
     OtherNode,
     PortTaken,
     Reason,
     TooFew,
     TooManyPods,
-    TooSkewed,
     UndeclaredFeatures,
     Unmet,
     UnmetAffinity,
@@ -40,6 +35,13 @@ from weir.scheduler.reasons import (
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
+)
+from weir.scheduler.topology_reasons import (
+    AvoidedByPodNear,
+    AvoidedPodNear,
+    NoPodNear,
+    NoTopologyDomain,
+    TooSkewed,
 )
 from weir.scheduler.volume_reasons import (
     ClaimUnusable,

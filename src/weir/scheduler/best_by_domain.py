@@ -21,7 +21,8 @@ import numpy as np
 
 from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import SpreadPlugin
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable, Rows
+from weir.scheduler.node_columns import Bools, Ids, Ints, Rows
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.spread_constraints import HOSTNAME
 from weir.scheduler.resource_scores import RANK_BITS
 

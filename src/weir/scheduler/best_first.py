@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from weir.scheduler.feasibility import Feasibility
-from weir.scheduler.node_table import Bools, Rows
+from weir.scheduler.node_columns import Bools, Rows
 
 #: Up to this many nodes Kubernetes asks every one of them, so that one on which a plugin breaks ends the attempt.
 ASKS_ALL: Final = 100

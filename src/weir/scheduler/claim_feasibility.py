@@ -8,7 +8,7 @@ and a selector that fails there fails no attempt.
 A fast twin of searching every node anew (weir.devices.allocation); test_dynamic_resources.py in
 tests/unit/scheduler/plugins holds them together; the figure that pays for it is "decided and promised by the engine
 alone, 200 nodes" of `python -m bench claims`.
-Not here: the search on one node (weir.devices.allocation).
+Not here: the search on one node (weir.devices.allocation_search).
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from weir.devices.allocation import MOST_STEPS, Solution
+from weir.devices.allocation import MOST_STEPS
+from weir.devices.allocation_search import Solution
 from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS
 from weir.objects.core import Node
 from weir.objects.resource import ResourceClaim
 from weir.scheduler.claims import EVERYWHERE, Claims
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable, Rows
+from weir.scheduler.node_columns import Bools, Ids, Ints, Rows
+from weir.scheduler.node_table import NodeTable
 
 #: Codes of what a search found on a node.
 FITS, REFUSED, INVALID = 0, 1, 2

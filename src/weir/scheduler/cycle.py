@@ -36,7 +36,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ints, NodeTable, Rows
+from weir.scheduler.node_columns import Bools, Ints, Rows
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
 from weir.scheduler.plugins.taint_toleration import JudgedTaints
 from weir.scheduler.pod_class import PodClass, PodClasses

@@ -25,6 +25,7 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
+from weir.scheduler.node_columns import Bools, Ids, Ints, Rows
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -35,11 +36,7 @@ from weir.scheduler.node_table import (
     SPARE_MEMORY,
     USED_CPU,
     USED_MEMORY,
-    Bools,
-    Ids,
-    Ints,
     NodeTable,
-    Rows,
 )
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.profile import ClassPlugins, highest, normalized

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from weir.objects.core import LabelSelector, Pod
     from weir.objects.resource import ResourceClaim
     from weir.scheduler.claims import Claims
-    from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+    from weir.scheduler.node_columns import Bools, Ids, Ints
+    from weir.scheduler.node_table import NodeTable
     from weir.scheduler.plugins.taint_toleration import JudgedTaints
     from weir.scheduler.pod_class import PodClass
     from weir.scheduler.pod_counts import PodCounts

@@ -4,7 +4,8 @@ One row a node. What repeats is interned: distinct taint lists, label values by 
 of the pods on it is one entry in a log of rows; what is kept per row elsewhere (weir.scheduler.feasibility) reads on
 from where it stopped, so that one more pod costs as much as the rows that changed, and not as many as there are.
 What surprises: a pod can arrive before its node; it is kept and counted once the node is there.
-Not here: what plugins make of the columns (weir.scheduler.plugins), counts of pods by selector (.pod_counts).
+Not here: what plugins make of the columns (weir.scheduler.plugins), counts of pods by selector (.pod_counts),
+one label or resource of every node (.node_columns), which node is looked at before which (.node_tree).
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.objects.core import Node, Taint
 from weir.objects.requests import HostPort, node_allocatable
+from weir.scheduler.node_columns import (
+    LEAST_INTERNED,
+    Bools,
+    Ids,
+    Ints,
+    LabelColumn,
+    ResourceColumn,
+    Rows,
+    renumbered,
+)
+from weir.scheduler.node_tree import rows_in_order, zone_key
 from weir.scheduler.pod_class import PodClass
-
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 
 #: Rows of NodeTable.state, which is one matrix so that one gather fetches a node whole.
 ALLOC_CPU: Final = 0
@@ -45,65 +51,10 @@ _FIRST_CAPACITY: Final = 64
 #: Beyond this the log is cut, and readers that are behind start afresh.
 _LONGEST_LOG: Final = 1_000_000
 _MOST_FRESH: Final = 64
-#: So many distinct taint lists, or values of one label, may be there before those that no node has are forgotten.
-_LEAST_INTERNED: Final = 256
 #: So many labels have a column; beyond, the oldest half is made again when asked for.
 _MOST_LABELS: Final = 256
 #: The same for resources: any pod can name a new one.
 _MOST_RESOURCES: Final = 256
-
-ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
-
-
-class LabelColumn:
-    """One label of every node: a small number for each distinct value, -1 where it is missing."""
-
-    __slots__ = ("_most", "generation", "ids", "numbers", "values")
-
-    def __init__(self, capacity: int) -> None:
-        self.ids: Ids = np.full(capacity, -1, np.int32)
-        self.values: list[str] = []
-        self.numbers: dict[str, int] = {}
-        self.generation = 0  #: changes when values get other numbers
-        self._most = _LEAST_INTERNED
-
-    def put(self, row: int, value: str | None) -> None:
-        if value is None:
-            self.ids[row] = -1
-            return
-        number = self.numbers.get(value)
-        if number is None:
-            number = self.numbers[value] = len(self.values)
-            self.values.append(value)
-        self.ids[row] = number
-        if len(self.values) > self._most:
-            self._forget_unused()
-
-    def _forget_unused(self) -> None:
-        """Keep the values that nodes have, so that values once seen do not add up."""
-        used, self.ids[:] = _renumbered(self.ids)
-        self.values = [self.values[number] for number in used]
-        self.numbers = {value: number for number, value in enumerate(self.values)}
-        self._most = max(_LEAST_INTERNED, 2 * len(self.values))
-        self.generation += 1
-
-
-def _renumbered(ids: Ids) -> tuple[list[int], Ids]:
-    """Return the numbers in use, without -1, and *ids* with each replaced by its place among them."""
-    used = np.unique(ids[ids >= 0])
-    new = np.searchsorted(used, ids).astype(np.int32)
-    return used.tolist(), np.where(ids >= 0, new, -1).astype(np.int32)
-
-
-class ResourceColumn:
-    """Allocatable and used amounts of one resource beyond CPU and memory."""
-
-    __slots__ = ("alloc", "used")
-
-    def __init__(self, capacity: int) -> None:
-        self.alloc: Ints = np.zeros(capacity, np.int64)
-        self.used: Ints = np.zeros(capacity, np.int64)
 
 
 #: Called for every pod that comes to or leaves a row, with +1 or -1.
@@ -136,7 +87,7 @@ class NodeTable:
         self.taint_list: Ids = np.zeros(self._capacity, np.int32)
         self.taint_lists: list[tuple[Taint, ...]] = [()]
         self._taint_list_number: dict[tuple[Taint, ...], int] = {(): 0}
-        self._most_taint_lists = _LEAST_INTERNED
+        self._most_taint_lists = LEAST_INTERNED
         self.taint_version = 0  #: changes with every new taint list
         self.taint_generation = 0  #: changes when taint lists get other numbers
 
@@ -183,7 +134,7 @@ class NodeTable:
             column.put(row, node.labels.get(key))
         self._put_allocatable(row, node)
         self._put_images(row, old, node)
-        if old is None or _zone(old) != _zone(node):
+        if old is None or zone_key(old) != zone_key(node):
             self._reorder()
         elif old.status.images != node.status.images:
             self.epoch += 1  # how widespread an image is counts on every node
@@ -316,11 +267,11 @@ class NodeTable:
     def _forget_taint_lists(self) -> None:
         """Keep the taint lists that nodes carry: numeric taints that are rewritten for ever do not add up."""
         carried = self.taint_list - 1  # the empty list is number 0 whether or not a node has it
-        used, renumbered = _renumbered(carried)
-        self.taint_list[:] = renumbered + 1
+        used, numbers = renumbered(carried)
+        self.taint_list[:] = numbers + 1
         self.taint_lists = [(), *(self.taint_lists[number + 1] for number in used)]
         self._taint_list_number = {taints: number for number, taints in enumerate(self.taint_lists)}
-        self._most_taint_lists = max(_LEAST_INTERNED, 2 * len(self.taint_lists))
+        self._most_taint_lists = max(LEAST_INTERNED, 2 * len(self.taint_lists))
         self.taint_version += 1
         self.taint_generation += 1
 
@@ -479,34 +430,11 @@ class NodeTable:
     def _order(self) -> None:
         if not self._order_stale:
             return
-        zones: dict[str, list[int]] = {}
-        for row in self.row_of.values():  # a dict keeps the order in which nodes came
-            node = self.nodes[row]
-            assert node is not None
-            zones.setdefault(_zone(node), []).append(row)
-        self._ordered = np.fromiter(_in_turn(zones.values()), np.int64, len(self.row_of))
+        # A dict keeps the order in which nodes came.
+        in_order = rows_in_order(self.row_of.values(), self.nodes)
+        self._ordered = np.fromiter(in_order, np.int64, len(self.row_of))
         self._rank[self._ordered] = np.arange(len(self._ordered), dtype=np.int32)
         self._order_stale = False
-
-
-def _in_turn(lists: Iterable[list[int]]) -> Iterator[int]:
-    """Yield the first of every list, then the second of every list, and so on."""
-    waiting = [iter(rows) for rows in lists]
-    while waiting:
-        going_on = []
-        for rows in waiting:
-            row = next(rows, None)
-            if row is not None:
-                yield row
-                going_on.append(rows)
-        waiting = going_on
-
-
-def _zone(node: Node) -> str:
-    labels = node.labels
-    zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
-    region = next((labels[key] for key in REGION_LABELS if key in labels), "")
-    return f"{region}:\x00:{zone}" if region or zone else ""
 
 
 def _images(node: Node | None) -> Iterator[tuple[str, int]]:

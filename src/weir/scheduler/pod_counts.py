@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from weir.objects.core import LabelSelector, PodAffinityTerm
-from weir.scheduler.node_table import Bools, Ints, LabelColumn, NodeTable
+from weir.scheduler.node_columns import Bools, Ints, LabelColumn
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.selectors.labels import Selector, SelectorError, from_object
 

@@ -30,7 +30,7 @@ from weir.scheduler.framework import (
     ScorePlugin,
     SpreadPlugin,
 )
-from weir.scheduler.node_table import Bools, Ids, Ints
+from weir.scheduler.node_columns import Bools, Ids, Ints
 from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
 from weir.scheduler.pod_class import PodClass

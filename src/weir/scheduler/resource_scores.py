@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
+from weir.scheduler.node_columns import Ints, Rows
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -32,9 +33,7 @@ from weir.scheduler.node_table import (
     SPARE_MEMORY,
     USED_CPU,
     USED_MEMORY,
-    Ints,
     NodeTable,
-    Rows,
 )
 from weir.scheduler.plugins.node_resources_balanced_allocation import BalancedScore
 from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit, FitArguments

@@ -58,7 +58,8 @@ def spread(app):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_forgetting_values_and_columns_changes_no_answer(seed, monkeypatch):
-    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 3)
+    monkeypatch.setattr("weir.scheduler.node_columns.LEAST_INTERNED", 3)
+    monkeypatch.setattr("weir.scheduler.node_table.LEAST_INTERNED", 3)
     monkeypatch.setattr("weir.scheduler.node_table._MOST_LABELS", 2)
     rng = random.Random(seed)
     pods = [selecting("gen", "Gt", "40"), selecting("gen", "NotIn", "7", "8"), selecting("zone", "In", "z1"),

@@ -21,7 +21,8 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
-from weir.scheduler.node_table import USED_PODS, Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import USED_PODS, NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.profile_arguments import ProfileArguments

@@ -23,20 +23,17 @@ from weir.gates import SEMVER_COMPARISON, Gates
 from weir.objects.core import Node, Pod
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
-    AvoidedPodNear,
     Cordoned,
-    NoPodNear,
-    NoTopologyDomain,
     OtherNode,
     PortTaken,
     Reason,
     TooFew,
-    TooSkewed,
     UnmetAffinity,
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
+from weir.scheduler.topology_reasons import AvoidedPodNear, NoPodNear, NoTopologyDomain, TooSkewed
 from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector
 from weir.world import World

@@ -6,7 +6,8 @@ Reserve promises the devices found on the chosen node.
 What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
 when no other pod uses it (PostFilter), also when its devices have to be left because of a taint.
 Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_feasibility), writing
-(weir.scheduler.claim_writes), the claim for extended resources (.extended_resources).
+(weir.scheduler.claim_writes), the claim for extended resources (.extended_resources), which events wake a pod
+(.dynamic_resources_hints).
 """
 
 from __future__ import annotations
@@ -29,11 +30,9 @@ from weir.devices.outcome import (
     DeviceRefusal,
     Unallocatable,
 )
-from weir.devices.result import Ask
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, read
-from weir.objects.requests import pod_requests
-from weir.objects.resource import AllocationResult, DeviceSubRequest, ResourceClaim, ResourceClaimStatus
+from weir.objects.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
 from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
 from weir.scheduler.device_reasons import ClaimTied, NoDevices
@@ -52,13 +51,14 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.node_columns import Bools, Ids, Ints
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation, Extended
+from weir.scheduler.plugins.dynamic_resources_hints import DynamicResourcesHints
 from weir.scheduler.plugins.extended_resources import (
     NO_SUCH_RESOURCE,
     STALE,
     Document,
-    class_offers,
     may_be_offered,
     offered_by_devices,
     requests_and_mappings,
@@ -66,21 +66,6 @@ from weir.scheduler.plugins.extended_resources import (
 )
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import (
-    DEVICE_CLASS_ADD,
-    DEVICE_CLASS_UPDATE,
-    NODE_ADD,
-    NODE_ALLOCATABLE,
-    NODE_LABEL,
-    OWN_CLAIMS,
-    RESOURCE_CLAIM_ADD,
-    RESOURCE_CLAIM_DELETE,
-    RESOURCE_CLAIM_UPDATE,
-    SLICE_ADD,
-    SLICE_UPDATE,
-    ClusterEvent,
-    always,
-)
 from weir.scheduler.reasons import Reason as FilterReason
 
 NAME: Final = "DynamicResources"
@@ -166,93 +151,8 @@ class DynamicResources(Plugin):
         claims, version = self._claims, self._claims.extended_version
         return lambda: claims.extended_version != version
 
-    # ── queueing hints ───────────────────────────────────────────────────────────────────────────
-
     def events_to_register(self) -> Mapping[str, QueueingHint]:
-        return {
-            NODE_ADD: always,
-            NODE_LABEL: always,
-            NODE_ALLOCATABLE: always,
-            RESOURCE_CLAIM_ADD: self._claim_helps,
-            RESOURCE_CLAIM_UPDATE: self._claim_helps,
-            RESOURCE_CLAIM_DELETE: self._claim_helps,
-            OWN_CLAIMS: self._has_its_claims,
-            DEVICE_CLASS_ADD: self._class_helps,
-            DEVICE_CLASS_UPDATE: self._class_helps,
-            SLICE_ADD: self._devices_help,
-            SLICE_UPDATE: self._devices_help,
-        }
-
-    def _has_its_claims(self, pod: Pod, event: ClusterEvent) -> bool:
-        """All claims of the pod are there and usable."""
-        return not self._claims.gate(event.new)
-
-    def _claim_helps(self, pod: Pod, event: ClusterEvent) -> bool:
-        """A claim was freed, which may help any pod, or changed otherwise, which helps the pods that use it."""
-        old, new = event.old, event.new
-        freed = old is not None and old.status.allocation is not None
-        if new is None:
-            return freed
-        found = self._claims.of_pod(pod)
-        if isinstance(found, str):
-            return False  # another of its claims is missing
-        if freed and new.status.allocation is None:
-            return True
-        if all(claim.metadata.uid != new.metadata.uid for claim in found):
-            return False
-        return old is None or old.status != new.status
-
-    def _class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
-        """A class is new or changed that a request of the pod names, or that offers a resource it asks for."""
-        if event.old is not None and event.old.spec == event.new.spec:
-            return False
-        return class_offers(event.new, pod) or any(
-            asked.device_class_name == event.new.name for _, asked in self._requests(pod)
-        )
-
-    def _devices_help(self, pod: Pod, event: ClusterEvent) -> bool:
-        """Devices of the pools that changed could be taken by a request, or are held by a claim, of the pod.
-
-        A slice that completes its pool makes all devices of the pool available, so a change of one slice is a
-        change of the pool. The hint may be wrong in waking a pod, never in letting it sleep.
-        """
-        claims, pools = self._claims, event.new
-        found = claims.of_pod(pod)
-        if isinstance(found, str):
-            return False
-        for claim in found:
-            if any(result.id[:2] in pools for result in claim.results) and not claims.tainted(claim, pod):
-                return True  # it may have been refused because of their taints, and need not be any more
-        devices = [device for key in pools for device in claims.allocator.candidates.devices_in(key)]
-        for label, asked in (*self._requests(pod), *self._extended_requests(pod)):
-            device_class = claims.classes.get(asked.device_class_name)
-            if device_class is None:
-                continue
-            ask = Ask("", label, asked, device_class)
-            try:
-                if any(
-                    claims.allocator.selected(ask, device) is None
-                    and not claims.allocator.untolerated(ask, device)
-                    for device in devices
-                ):
-                    return True
-            except AllocationError:
-                return True  # the attempt reports what is wrong
-        return False
-
-    def _requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
-        """Yield what the pod's unallocated claims ask for."""
-        found = self._claims.of_pod(pod)
-        for claim in found if not isinstance(found, str) else ():
-            if claim.status.allocation is None:
-                yield from requests_of(claim)
-
-    def _extended_requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
-        """Yield the same for extended resources that devices offer."""
-        for name, amount in pod_requests(pod).items():
-            offered = self._claims.extended.get(name) if amount else None
-            if offered is not None:
-                yield name, DeviceSubRequest(device_class_name=offered)
+        return DynamicResourcesHints(self._claims).events_to_register()
 
 
 class BoundDynamicResources(
@@ -299,7 +199,6 @@ class BoundDynamicResources(
     def pre_filter(self) -> Status | None:
         """Return why no node can take the pod, or None."""
         self._seen = True
-        self._unavailable = {}
         found = self._claims.of_pod(self._pod)
         if isinstance(found, str):
             self._problem = _unresolvable(found)
@@ -307,7 +206,6 @@ class BoundDynamicResources(
         self._allocated = [claim for claim in found if claim.status.allocation is not None]
         self._wanted = [claim for claim in found if claim.status.allocation is None]
         self._special = self._claims.special_of(self._pod) if self._delegated else None
-        self._plans = {}
         self._problem = next(filter(None, map(self._why_not, found)), None)
         return self._problem
 
@@ -490,7 +388,7 @@ class BoundDynamicResources(
             return self._special
         for claim in self._unavailable.values():
             consumers = claim.status.reserved_for or ()
-            if all(consumer.uid == self._pod.metadata.uid for consumer in consumers) and len(consumers) <= 1:
+            if all(consumer.uid == self._pod.metadata.uid for consumer in consumers):
                 return claim
         return None
 

@@ -20,7 +20,8 @@ from weir.scheduler.framework import (
     Scope,
     ScorePlugin,
 )
-from weir.scheduler.node_table import Ints, NodeTable
+from weir.scheduler.node_columns import Ints
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "ImageLocality"

@@ -24,7 +24,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.node_columns import Bools, Ids, Ints
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass, build
 from weir.scheduler.pod_counts import PodCount, PodCounts, Selects, Term, carried_terms, read_term
 from weir.scheduler.queueing_hints import (
@@ -37,7 +38,8 @@ from weir.scheduler.queueing_hints import (
     ClusterEvent,
     always,
 )
-from weir.scheduler.reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear, Reason
+from weir.scheduler.reasons import Reason
+from weir.scheduler.topology_reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear
 
 NAME: Final = "InterPodAffinity"
 _AFFINITY: Final = Status(Code.UNRESOLVABLE, (NoPodNear.words,), NAME)

@@ -35,7 +35,8 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ids, LabelColumn, NodeTable
+from weir.scheduler.node_columns import Bools, Ids, LabelColumn
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent
 from weir.scheduler.reasons import (

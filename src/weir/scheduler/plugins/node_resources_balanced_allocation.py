@@ -21,7 +21,8 @@ from weir.scheduler.framework import (
     Scope,
     ScorePlugin,
 )
-from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, Ints, NodeTable
+from weir.scheduler.node_columns import Ints
+from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, NodeTable
 from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodeResourcesBalancedAllocation"

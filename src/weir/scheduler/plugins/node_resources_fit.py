@@ -28,6 +28,7 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
+from weir.scheduler.node_columns import Ids, Ints
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -37,8 +38,6 @@ from weir.scheduler.node_table import (
     USED_CPU,
     USED_MEMORY,
     USED_PODS,
-    Ids,
-    Ints,
     NodeTable,
 )
 from weir.scheduler.plugins.extended_resources import class_offers, offered_by_devices

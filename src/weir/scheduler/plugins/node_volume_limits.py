@@ -27,7 +27,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass, relevant_volumes
 from weir.scheduler.queueing_hints import (
     ATTACHMENT_DELETE,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE
-from weir.scheduler.node_table import Bools, Ids, Ints
+from weir.scheduler.node_columns import Bools, Ids, Ints
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

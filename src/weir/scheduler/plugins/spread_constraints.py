@@ -16,12 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE, ClusterScorePlugin, Code, FilterPlugin, Scope, Status
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.node_columns import Bools, Ids, Ints
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.spread_by_count import Floats, Places, normalized
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.pod_counts import PodCount
-from weir.scheduler.reasons import NoTopologyDomain, Reason, TooSkewed
+from weir.scheduler.reasons import Reason
+from weir.scheduler.topology_reasons import NoTopologyDomain, TooSkewed
 
 NAME: Final = "PodTopologySpread"
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -26,7 +26,8 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
-from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent, always
 from weir.scheduler.reasons import Attempt, Reason, UntoleratedTaint

@@ -33,7 +33,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.node_columns import Bools, Ids, Ints
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.node_affinity import LabelJudge, unmet_terms
 from weir.scheduler.plugins.node_resources_fit import broken_line
 from weir.scheduler.plugins.volume_matcher import NO_SPACE, NOTHING_TO_BIND, VolumeMatcher, usable_on

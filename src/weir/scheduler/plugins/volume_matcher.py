@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
-from weir.scheduler.node_table import Bools, Ids, NodeTable
+from weir.scheduler.node_columns import Bools, Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.plugins.volume_reservation import Plan
 from weir.scheduler.pod_counts import read_selector

@@ -23,7 +23,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import CLAIM_ADD, CLAIM_UPDATE, NODE_ADD, POD_DELETE, always
 from weir.scheduler.reasons import Reason

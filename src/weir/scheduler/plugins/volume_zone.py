@@ -23,7 +23,8 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
-from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import (
     CLAIM_ADD,

@@ -8,9 +8,11 @@ from tests.unit.devices.builders import DRIVER, device_class, rule, slice_of, ta
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
 from tests.unit.scheduler.hints import hints_of
 from weir.objects.core import Pod, read
+from weir.objects.resource import DeviceClass
 from weir.scheduler.plugins.dynamic_resources import NAME
+from weir.scheduler.plugins.dynamic_resources_hints import DynamicResourcesHints
 from weir.scheduler.queue import SchedulingQueue
-from weir.scheduler.queueing_hints import ClusterEvent
+from weir.scheduler.queueing_hints import OWN_CLAIMS, ClusterEvent
 
 POOL = frozenset({(DRIVER, "node-1")})
 A100 = {"cel": {"expression": f"device.attributes['{DRIVER}'].index == 1"}}
@@ -163,3 +165,75 @@ class TestPreEnqueue:
         queue = SchedulingQueue(hints_of(scene.engine), claims=scene.claims)
         queue.add(plain, 0)
         assert queue.counts()["active"] == 1
+
+
+# ── one hint at a time ───────────────────────────────────────────────────────────────────────────
+
+GPU = "example.com/gpu"
+
+
+def hint(scene: Scene, label: str, wanted: Pod, old: Any = None, new: Any = None) -> bool:
+    """Return what the hint of an event says of a pod."""
+    hints = DynamicResourcesHints(scene.claims).events_to_register()
+    return hints[label](wanted, ClusterEvent(label, old, new))
+
+
+def asking_for(amount: str, resource: str = GPU) -> Pod:
+    container = {"name": "c", "resources": {"requests": {resource: amount}}}
+    return read(Pod, {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [container]}})
+
+
+def test_a_pod_is_tried_again_when_all_its_claims_are_there() -> None:
+    scene = Scene()
+    wanted = pod("p", "c", "d")
+    scene.claim("c")
+    before = hint(scene, OWN_CLAIMS, wanted, new=wanted)
+    scene.claim("d")
+    assert (before, hint(scene, OWN_CLAIMS, wanted, new=wanted)) == (False, True)
+
+
+def test_nothing_helps_a_pod_of_which_another_claim_is_missing() -> None:
+    scene = Scene()
+    held, freed = scene.claim("c", status=allocation("node-1", "gpu-0")), scene.claim("c")
+    wanted = pod("p", "c", "missing")
+    assert hint(scene, "ResourceClaimUpdate", wanted, held, freed) is False
+    assert hint(scene, "ResourceSliceUpdate", wanted, new=POOL) is False
+
+
+def test_somebody_elses_claim_is_no_help() -> None:
+    scene = Scene()
+    scene.claim("c")
+    assert hint(scene, "ResourceClaimAdd", pod("p", "c"), new=scene.claim("other")) is False
+
+
+def test_a_class_helps_only_when_its_spec_changes() -> None:
+    scene = Scene()
+    scene.claim("c")
+    old = device_class("gpu")
+    same, changed = device_class("gpu"), device_class("gpu", "true")
+    assert [hint(scene, "DeviceClassUpdate", pod("p", "c"), old, new) for new in (same, changed)] == [
+        False,
+        True,
+    ]
+
+
+def test_a_request_whose_class_is_missing_is_helped_by_no_device() -> None:
+    scene = Scene()
+    scene.claim("c", ask(deviceClassName="none"), ask("s"))
+    scene.claim("d", ask(deviceClassName="none"))
+    found = [hint(scene, "ResourceSliceUpdate", pod("p", claim), new=POOL) for claim in "cd"]
+    assert found == [True, False]
+
+
+def test_a_selector_that_fails_wakes_the_pod_whose_attempt_says_so() -> None:
+    scene = Scene()
+    scene.claim("c", ask(selectors=[{"cel": {"expression": f"device.attributes['{DRIVER}'].none == 1"}}]))
+    assert hint(scene, "ResourceSliceUpdate", pod("p", "c"), new=POOL) is True
+
+
+def test_devices_help_a_pod_that_asks_for_the_extended_resource_they_offer() -> None:
+    scene = Scene()
+    offering = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": GPU}}
+    scene.put(read(DeviceClass, offering))
+    asked = [asking_for("1"), asking_for("0"), asking_for("1", "example.com/nic")]
+    assert [hint(scene, "ResourceSliceUpdate", each, new=POOL) for each in asked] == [True, False, False]

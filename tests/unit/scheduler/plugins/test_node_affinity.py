@@ -323,7 +323,7 @@ REQUIREMENTS = [
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_column_of_labels_is_judged_as_each_node_by_itself_whatever_it_forgot(seed, monkeypatch):
-    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 4)
+    monkeypatch.setattr("weir.scheduler.node_columns.LEAST_INTERNED", 4)
     chance, table = random.Random(seed), NodeTable()
     judge = LabelJudge(table, ALL_FEATURES)
     for _ in range(60):

@@ -23,7 +23,8 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
-from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.node_columns import Ids
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent

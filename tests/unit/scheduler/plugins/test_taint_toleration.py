@@ -58,7 +58,7 @@ def test_a_taint_value_that_is_rewritten_20_000_times_costs_the_same_at_the_end(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_forgetting_changes_no_answer(seed, monkeypatch):
-    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 4)
+    monkeypatch.setattr("weir.scheduler.node_table.LEAST_INTERNED", 4)
     monkeypatch.setattr(judges, "MOST_TOLERATIONS", 2)
     rng = random.Random(seed)
     engine, nodes = Engine(ALL_FEATURES), {}
@@ -226,7 +226,7 @@ def test_reasons_about_many_taints_are_found_again_when_too_many_were_kept(monke
 
 
 def test_each_list_is_taken_in_once_and_what_the_table_forgot_is_forgotten(monkeypatch):
-    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 4)
+    monkeypatch.setattr("weir.scheduler.node_table.LEAST_INTERNED", 4)
     table, judged = NodeTable(), JudgedTaints(ALL_FEATURES)
     for value in range(3):
         table.put_node(node("n", load(value)))
