@@ -19,6 +19,7 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.component_statuses import COMPONENT_STATUS, ComponentStatuses
 from weir.apiserver.customresources.definitions import Definitions
+from weir.apiserver.customresources.route import check_route
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import not_found_page
 from weir.apiserver.older_release import Release
@@ -52,7 +53,7 @@ from weir.apiserver.transport.options import DeleteOptions, ListOptions
 from weir.apiserver.transport.paths import RequestInfo
 from weir.customresources.served import CustomResourceKind
 from weir.objects import document
-from weir.objects.kind import ALL_VERBS, Kind
+from weir.objects.kind import Kind
 from weir.objects.kinds import RESOURCE_METRICS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
@@ -117,16 +118,15 @@ class Handlers:
         shown = kind.subresource(info.subresource) if info.subresource else info.verb in kind.verbs
         if kind.deprecated is not None and not older and shown:
             warnings.append(deprecation(kind))
-        if isinstance(kind, CustomResourceKind):
-            if kind.warning:
-                warnings.append(kind.warning)
-            if info.subresource and not shown:
-                raise errors.NotFound.object(kind, info.name)
+        custom = kind if isinstance(kind, CustomResourceKind) else None
+        if custom is not None:
+            if custom.warning:
+                warnings.append(custom.warning)
+            check_route(request, custom, info)
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
         verb = info.verb
-        allowed = ALL_VERBS if isinstance(kind, CustomResourceKind) else kind.verbs
-        if verb not in allowed or request.method == "HEAD":
+        if custom is None and (verb not in kind.verbs or request.method == "HEAD"):
             raise errors.MethodNotAllowed()
         accept = request.headers.get(b"accept")
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
@@ -144,7 +144,7 @@ class Handlers:
         elif kind.namespaced and not namespace and verb not in ("list", "watch"):
             raise errors.MethodNotAllowed()
         if verb == "create":
-            if name:
+            if name and custom is None:
                 raise errors.MethodNotAllowed()
             outcome = await self._create(request, info, kind, namespace, warnings)
         elif verb == "get":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from weir.apiserver.request_labels import COMPONENT, Labels
 from weir.observe.metrics import (
     CounterChild,
     GaugeChild,
@@ -25,19 +26,6 @@ REQUEST_SECONDS = (
 )
 ADMISSION_SECONDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 WEBHOOK_SECONDS = (*ADMISSION_SECONDS, 10, 25)
-COMPONENT = "apiserver"
-VERBS = {
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "apply": "APPLY",
-    "delete": "DELETE",
-    "deletecollection": "DELETECOLLECTION",
-    "get": "GET",
-    "list": "LIST",
-    "watch": "WATCH",
-    "connect": "CONNECT",
-}
 _WHAT = ("group", "version", "resource", "subresource", "scope", "component")
 MOST_REQUEST_KINDS = 10_000  # clients must not fill memory by asking for nonsense
 
@@ -45,7 +33,7 @@ MOST_REQUEST_KINDS = 10_000  # clients must not fill memory by asking for nonsen
 class _Request(NamedTuple):
     total: CounterChild
     seconds: HistogramChild
-    size: HistogramChild
+    size: HistogramChild | None
 
 
 class Metrics:
@@ -54,7 +42,7 @@ class Metrics:
     def __init__(self, registry: Registry | None = None) -> None:
         self.registry = registry = registry or Registry()
         add_process_metrics(registry)
-        self._requests: dict[tuple[str, ...], _Request] = {}
+        self._requests: dict[tuple[Labels, int, str], _Request] = {}
         self._total = registry.counter(
             "apiserver_request_total",
             "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, "
@@ -155,32 +143,25 @@ class Metrics:
         self.authorization_denied = self._authorized.child("no-opinion")
 
     def observe_request(
-        self,
-        verb: str,
-        group: str,
-        version: str,
-        resource: str,
-        subresource: str,
-        scope: str,
-        code: int,
-        seconds: float,
-        response_bytes: int,
-        *,
-        dry_run: bool = False,
+        self, labels: Labels, code: int, seconds: float, response_bytes: int, dry_run: str = ""
     ) -> None:
-        """Count one finished request; *verb* as authorization calls it."""
-        key = (verb, group, version, resource, subresource, scope, str(code), "All" if dry_run else "")
+        """Count one finished request; *dry_run* as `dry_run_label` gives it."""
+        key = (labels, code, dry_run)
         found = self._requests.get(key) or self._request(key)
         found.total.value += 1
         found.seconds.observe(seconds)
-        found.size.observe(response_bytes)
+        if found.size is not None:
+            found.size.observe(response_bytes)
 
-    def terminated(
-        self, verb: str, group: str, version: str, resource: str, subresource: str, scope: str, code: int
-    ) -> None:
-        """Count a request the server refused to protect itself (429, 413, 504)."""
-        what = (group, version, resource, subresource, scope, COMPONENT)
-        self._terminations.child(VERBS.get(verb, "other"), *what, str(code)).inc()
+    def dropped(self, labels: Labels, dry_run: str = "") -> None:
+        """Count a request that was refused because too many are in flight."""
+        verb, *what = labels
+        self._total.child(verb, dry_run, *what, "429").inc()
+        self.terminated(labels, 429)
+
+    def terminated(self, labels: Labels, code: int) -> None:
+        """Count a request the server ended to protect itself: too many in flight (429), out of time (504)."""
+        self._terminations.child(*labels, str(code)).inc()
 
     def refused(self, code: int) -> None:
         """Count a request that was turned away before it was one."""
@@ -214,16 +195,16 @@ class Metrics:
             self._objects.child(group, resource).value = count
             self._old_objects.child(f"{resource}.{group}" if group else resource).value = count
 
-    def _request(self, key: tuple[str, ...]) -> _Request:
-        verb, group, version, resource, subresource, scope, code, dry_run = key
-        shown = VERBS.get(verb, "other")
+    def _request(self, key: tuple[Labels, int, str]) -> _Request:
+        labels, code, dry_run = key
         if len(self._requests) >= MOST_REQUEST_KINDS:
-            group = version = resource = subresource = "other"
-        what = (group, version, resource, subresource, scope, COMPONENT)
+            labels = labels._replace(group="other", version="other", resource="other", subresource="other")
+        verb, *what = labels
+        is_read = verb in ("GET", "LIST") or labels.subresource == "log"
         found = _Request(
-            self._total.child(shown, dry_run, *what, code),
-            self._seconds.child(shown, dry_run, *what),
-            self._sizes.child(shown, *what),
+            self._total.child(verb, dry_run, *what, str(code)),
+            self._seconds.child(verb, dry_run, *what),
+            self._sizes.child(verb, *what) if is_read else None,  # as upstream, of what is read
         )
         if len(self._requests) < MOST_REQUEST_KINDS:
             self._requests[key] = found

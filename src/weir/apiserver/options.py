@@ -35,6 +35,9 @@ class Options:
     anonymous: bool = False
     hostnames: Sequence[str] = ()
     kubeconfig: Path | None = None
+    local_kubeconfig: Path | None = (
+        None  #: of the Unix socket for components of this machine; None: there is none
+    )
     token_file: Path | None = None
     audit_log: Path | None = None
     audit_policy: Path | None = None

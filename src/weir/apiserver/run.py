@@ -14,10 +14,10 @@ import socket
 import ssl
 import sys
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from weir.apiserver.auth import pki
+from weir.apiserver.auth import kubeconfig, pki
 from weir.apiserver.build import build
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.identity_lease import IdentityLease
@@ -27,6 +27,7 @@ from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
 from weir.apiserver.transport.listener import listen
+from weir.apiserver.transport.local_socket import local_socket
 from weir.clock import Clock, RealClock
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
 from weir.observe.logs import Log
@@ -134,9 +135,25 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
-    if ready is not None:
-        ready(running)
     try:
-        await stop.wait()
+        async with _beside(running):
+            if ready is not None:
+                ready(running)
+            await stop.wait()
     finally:
         await running.stop()
+
+
+@asynccontextmanager
+async def _beside(running: Running) -> AsyncIterator[None]:
+    """Let components of this machine come by a Unix socket while the block runs, if that was asked for."""
+    connections, path = running.connections, running.options.local_kubeconfig
+    if connections is None or path is None:
+        yield
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{path.stem}.sock"
+    async with local_socket(connections, path.parent, lambda: running.admin_certificate, name) as socket_path:
+        access = kubeconfig.Access(f"unix://{socket_path}")
+        kubeconfig.write(path, kubeconfig.document(access, "weir-local", "weir-local"))
+        yield

@@ -29,12 +29,12 @@ from weir.apiserver.failures import failure, reworded, unavailable
 from weir.apiserver.flowcontrol.dispatcher import FlowControl, Refused
 from weir.apiserver.flowcontrol.levels import Flow, Ticket
 from weir.apiserver.handlers import Handlers, Review
-from weir.apiserver.metrics import VERBS, Metrics
+from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages
 from weir.apiserver.off_loop import is_large
 from weir.apiserver.older_release import Release
-from weir.apiserver.registry.subresources import STREAMS
 from weir.apiserver.registry.verbs import Parts
+from weir.apiserver.request_labels import dry_run_label, is_routed, labels_of
 from weir.apiserver.request_log import RequestLog
 from weir.apiserver.transport import paths
 from weir.apiserver.transport.http import Request, Response, Sink, Stream
@@ -158,6 +158,7 @@ class ApiServer:
         lane: Lane | None = None
         ticket: Ticket | None = None
         flow: Flow | None = None
+        authorized = False
         limiter, flow_control = self._security.in_flight, self._security.flow_control
         audit, audit_id = self._security.audit, request.headers.get(b"audit-id") or self._new_audit_id()
         try:
@@ -185,6 +186,7 @@ class ApiServer:
                 self._metrics.authorization_allowed.value += 1
             if request.unread:  # it might do this a moment ago no more, and may again
                 raise too_many()
+            authorized = True
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
             if is_large(request.body):
@@ -225,17 +227,8 @@ class ApiServer:
             name = user.name if user else ""
             self._log.answered(request, info.verb, answer, time.perf_counter() - started, name)
         if self._metrics is not None:
-            what = _labels(info)
-            self._metrics.observe_request(
-                *what,
-                _scope(info),
-                answer.code,
-                time.perf_counter() - started,
-                answer.size if isinstance(answer, Response) else 0,
-                dry_run="dryRun" in params,
-            )
-            if answer.code in _SELF_PROTECTION:
-                self._metrics.terminated(*what, _scope(info), answer.code)
+            seconds = time.perf_counter() - started
+            self._measure(self._metrics, request, params, answer, seconds, authorized=authorized)
         if audit is not None:
             who = real or _NOBODY, user or _NOBODY
             note = partial(
@@ -254,6 +247,30 @@ class ApiServer:
             else:
                 note(STARTED if real is None else COMPLETE, elapsed=time.perf_counter() - started)
         return answer
+
+    @staticmethod
+    def _measure(
+        metrics: Metrics,
+        request: Request,
+        params: Mapping[str, str],
+        answer: Response | Stream,
+        seconds: float,
+        *,
+        authorized: bool,
+    ) -> None:
+        """Count a request that reached a route, or was refused for the server's own protection."""
+        labels = labels_of(request, request.info, params)
+        if labels is None:
+            return
+        dry_run = dry_run_label(request.params.all("dryRun")) if "dryRun" in params else ""
+        code = answer.code
+        if authorized and is_routed(request.info, code):
+            size = answer.size if isinstance(answer, Response) else 0
+            metrics.observe_request(labels, code, seconds, size, dry_run)
+            if code == 504:
+                metrics.terminated(labels, code)
+        elif code == 429:
+            metrics.dropped(labels, dry_run)
 
     def _new_audit_id(self) -> bytes:
         return b"%b%012x" % (self._audit_prefix, next(self._count) & 0xFFFFFFFFFFFF)
@@ -373,7 +390,6 @@ def _stored(store: Store, served: ServedKinds) -> list[tuple[str, str, int]]:
 
 _NO_PARAMS: dict[str, str] = {}
 _NOBODY = User("")
-_SELF_PROTECTION = frozenset({413, 429, 504})
 
 
 def _then(
@@ -388,20 +404,3 @@ def _then(
             after()
 
     return both
-
-
-def _labels(info: RequestInfo) -> tuple[str, str, str, str, str]:
-    """Return verb, group, version, resource and subresource as metrics may show them: only what is served."""
-    kind = info.kind
-    if kind is None:
-        return (info.verb if info.verb in VERBS else "other", "", "", "", "")
-    known = kind.subresource(info.subresource) is not None or info.subresource in STREAMS
-    return (info.verb, info.api_group, info.api_version, info.resource, info.subresource if known else "")
-
-
-def _scope(info: RequestInfo) -> str:
-    if not info.is_resource:
-        return ""
-    if info.name:
-        return "resource"
-    return "namespace" if info.namespace else "cluster"

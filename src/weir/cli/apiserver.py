@@ -56,6 +56,12 @@ from weir.gates import Gates
     type=click.Path(path_type=Path),
     help="Where to write the admin kubeconfig (default: DATA_DIR/kubeconfig).",
 )
+@click.option(
+    "--local-kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Let components of this machine come by a Unix socket as well, without TLS; where to write the kubeconfig "
+    "that names it (for weir's own commands).",
+)
 @click.option("--audit-log-path", type=click.Path(path_type=Path), help="Write an audit log.")
 @click.option(
     "--audit-policy-file", type=click.Path(path_type=Path, exists=True), help="What to write to it."
@@ -116,6 +122,7 @@ def apiserver(
     anonymous_auth: bool,
     token_auth_file: Path | None,
     kubeconfig: Path | None,
+    local_kubeconfig: Path | None,
     audit_log_path: Path | None,
     audit_policy_file: Path | None,
     audit_log_maxsize: int,
@@ -154,6 +161,16 @@ def apiserver(
     if insecure_http and bind_address not in ("127.0.0.1", "::1", "localhost"):
         raise click.UsageError("--insecure-http serves loopback only: leave --bind-address out or use TLS")
 
+    if insecure_http and local_kubeconfig is not None:
+        raise click.UsageError(
+            "--local-kubeconfig needs the administrator's certificate: leave --insecure-http out"
+        )
+
+    if local_kubeconfig is not None and local_kubeconfig == (kubeconfig or state.data_dir / "kubeconfig"):
+        raise click.UsageError(
+            "--local-kubeconfig: kubectl cannot read it; name another file than --kubeconfig"
+        )
+
     def ready(running: Running) -> None:
         say(f"weir apiserver is ready at {running.url}")
         say(f"export KUBECONFIG={running.options.kubeconfig}")
@@ -174,6 +191,7 @@ def apiserver(
             anonymous=anonymous_auth,
             hostnames=hostnames,
             kubeconfig=kubeconfig,
+            local_kubeconfig=local_kubeconfig,
             token_file=token_auth_file,
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
@@ -191,5 +209,8 @@ def apiserver(
         run_loop(run(options, ready=ready))
     except (PluginError, ModeError, PkiError, ConfigurationError, PolicyError, TokenFileError) as error:
         raise click.UsageError(str(error)) from None
-    except (StoreError, OSError) as error:
+    except StoreError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{where}{error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""How does a component reach an API server over the network? What a kubeconfig says, over HTTP/1.1.
+"""How does a component reach an API server? What a kubeconfig says, over HTTP/1.1 and the network or a Unix socket.
 
 Credentials are asked for at every request, because tokens and exec plugins renew themselves; an answer 401
 makes them be fetched anew, once. Not here: sockets (weir.client.connection), reading kubeconfig files
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from weir.client.api import Client, Reply, Unreachable
 from weir.client.connection import Address, Answer, Broken, Connection, Pool
-from weir.client.kubeconfig import Access, Identity, KubeconfigError, load
+from weir.client.kubeconfig import UNIX, Access, Identity, KubeconfigError, load
 from weir.client.tls import tls_context
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
@@ -33,16 +33,11 @@ _HEADS = 256  # distinct sets of headers whose bytes are kept
 class HttpTransport:
     """A `weir.client.api.Transport` over HTTP(S)."""
 
-    def __init__(
-        self, access: Access, *, connections: int = 100, timeout_seconds: float = 60.0, socket: str = ""
-    ) -> None:
-        """*connections* bounds requests under way, *timeout_seconds* each of them; watches have neither bound.
-
-        *socket* is a Unix socket that the server listens on, instead of the network.
-        """
-        self._access, self._socket = access, socket
+    def __init__(self, access: Access, *, connections: int = 100, timeout_seconds: float = 60.0) -> None:
+        """*connections* bounds requests under way, *timeout_seconds* each of them; watches have neither bound."""
+        self._access = access
         self._url = access.server.rstrip("/")
-        self._base = urlsplit(self._url)
+        self._base = urlsplit("http://localhost" if access.socket else self._url)
         self._limit, self._timeout = connections, timeout_seconds
         self._pool: Pool | None = None
         self._identity: Identity | None = None
@@ -92,7 +87,7 @@ class HttpTransport:
             tls_context(self._access, identity) if secure else None,
             self._access.tls_server_name,
             proxy,
-            self._socket,
+            self._access.socket,
         )
 
     def _encode(self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes) -> bytes:
@@ -239,7 +234,7 @@ async def _no_lines() -> AsyncIterator[bytes]:
 
 def local_transport(path: Path) -> HttpTransport:
     """Return the way to a server of this machine that listens on the Unix socket *path* and knows who comes by it."""
-    return HttpTransport(Access("http://localhost"), socket=str(path))
+    return HttpTransport(Access(f"{UNIX}{path}"))
 
 
 def connect(

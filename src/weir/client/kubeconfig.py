@@ -4,6 +4,8 @@ Rules as kubectl's: `--kubeconfig`, else every file of $KUBECONFIG (the first to
 ~/.kube/config, else the pod's service account. Relative paths are relative to the file that names them. Data in
 the file wins over the file named beside it. An exec plugin is run when its credential is needed and again when that
 has run out or the server answers 401.
+Beyond kubectl's: `server: unix:///path` is a server of this machine that listens on a Unix socket and knows who comes
+by it (`weir apiserver` writes such a file for components beside it).
 
 Not here: writing kubeconfigs (weir.apiserver.auth.kubeconfig), using credentials (weir.client.http).
 """
@@ -32,6 +34,7 @@ __all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TOKEN_FILE_SECONDS = 60.0
+UNIX = "unix://"  #: before the path of a socket
 
 Document = dict[str, Any]
 
@@ -192,6 +195,15 @@ class Access:
     impersonation: tuple[tuple[str, str], ...] = ()  # headers
     context: str = ""
     user: str = ""  #: its name in the kubeconfig
+
+    @property
+    def socket(self) -> str:
+        """The Unix socket the server listens on; empty where it is reached over the network.
+
+        >>> Access("unix:///run/weir/api.sock").socket, Access("https://127.0.0.1:6443").socket
+        ('/run/weir/api.sock', '')
+        """
+        return self.server.removeprefix(UNIX) if self.server.startswith(UNIX) else ""
 
     @property
     def renewable(self) -> bool:
@@ -356,7 +368,7 @@ def _access(
     if chosen.get("user"):
         user, user_base = find("users", str(chosen["user"]), f"context {context}")
     server = str(cluster.get("server") or "")
-    if not server.startswith(("http://", "https://")):
+    if not server.startswith(("http://", "https://", f"{UNIX}/")):
         raise KubeconfigError(f"{where}: cluster {chosen['cluster']!r} has no usable server: {server!r}")
     info = {key: value for key, value in cluster.items() if key in ("server", "tls-server-name", "proxy-url")}
     info |= {key: value for key, value in cluster.items() if key.startswith("certificate-authority-data")}

@@ -11,10 +11,13 @@ Not here: which metrics there are (each component's metrics.py).
 
 from __future__ import annotations
 
+import itertools
+import operator
 import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -154,7 +157,7 @@ def _samples(
 ) -> Iterator[str]:
     if isinstance(child, HistogramChild):
         for bound, count in child.cumulative():
-            yield f"{name}_bucket{_labels([*labels, ('le', _number(bound))])} {count}"
+            yield f"{name}_bucket{_labels([*labels, ('le', _bound(bound))])} {count}"
         yield f"{name}_sum{_labels(labels)} {_number(child.sum)}"
         yield f"{name}_count{_labels(labels)} {child.count}"
     else:
@@ -223,6 +226,8 @@ class Registry:
         if family.name in self._families:
             raise ValueError(f"metric {family.name} is declared twice")
         self._families[family.name] = family
+        if not family.label_names:
+            family.child()  # one that has no labels is shown from the start, as 0
 
 
 def render_together(registries: Mapping[str, Registry]) -> bytes:
@@ -251,18 +256,18 @@ def render_together(registries: Mapping[str, Registry]) -> bytes:
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return bucket bounds that grow by *factor*.
+    """Return bucket bounds that grow by *factor*, multiplied one by one as Go's client does: it rounds alike.
 
-    >>> exponential(1000, 10, 3)
-    (1000, 10000, 100000)
+    >>> exponential(1000, 10, 3), exponential(1e-5, 1.5, 3)
+    ((1000, 10000, 100000), (1e-05, 1.5000000000000002e-05, 2.2500000000000005e-05))
     """
-    return tuple(start * factor**power for power in range(count))
+    return tuple(itertools.accumulate(itertools.repeat(factor, count - 1), operator.mul, initial=start))
 
 
 def add_process_metrics(registry: Registry) -> None:
     """Declare the usual metrics of the process itself; those this system does not know are left out."""
     started = time.time()
-    cpu = registry.gauge(
+    cpu = registry.counter(
         "process_cpu_seconds_total", "Total user and system CPU time spent in seconds."
     ).child()
     cpu.look = time.process_time
@@ -291,6 +296,22 @@ def _labels(labels: Iterable[tuple[str, str]]) -> str:
 def _escape(text: str, *, quotes: bool = True) -> str:
     text = text.replace("\\", r"\\").replace("\n", r"\n")
     return text.replace('"', r"\"") if quotes else text
+
+
+def _bound(value: float) -> str:
+    """Return a bucket's bound as Go's client prints it, whose words queries use.
+
+    >>> [_bound(bound) for bound in (0.005, 1, 2.5, 100_000, 1_000_000, 1_048_576, 1e-05, float("inf"))]
+    ['0.005', '1', '2.5', '100000', '1e+06', '1.048576e+06', '1e-05', '+Inf']
+    """
+    if value == float("inf"):
+        return "+Inf"
+    if 1e-4 <= abs(value) < 1e6 or not value:
+        return _number(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, rest = str(digits[0]), "".join(map(str, digits[1:]))
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' if sign else ''}{first}{'.' if rest else ''}{rest}e{power:+03d}"
 
 
 def _number(value: float) -> str:

@@ -14,6 +14,7 @@ from weir.apiserver.flowcontrol.tallies import Tallies
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.registry.codec import Reader
 from weir.apiserver.registry.verbs import Parts
+from weir.apiserver.request_labels import Labels
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
@@ -21,7 +22,7 @@ from weir.errors import NotFound
 from weir.gates import ALL_FEATURES
 from weir.store.memory import MemoryStore
 
-PODS = ("", "v1", "pods", "", "namespace")
+PODS = Labels("LIST", "", "v1", "pods", "", "namespace")
 
 
 @pytest.fixture
@@ -40,29 +41,29 @@ def value(metrics, metric, /, **labels):
 
 
 def test_a_request_is_counted_timed_and_measured(metrics):
-    metrics.observe_request("create", *PODS, 201, 0.004, 900)
-    metrics.observe_request("create", *PODS, 201, 0.03, 2000)
+    metrics.observe_request(PODS, 200, 0.004, 900)
+    metrics.observe_request(PODS, 200, 0.03, 2000)
     labels = {
-        "verb": "POST",
+        "verb": "LIST",
         "resource": "pods",
         "version": "v1",
         "scope": "namespace",
         "component": "apiserver",
     }
-    assert value(metrics, "apiserver_request_total", code="201", **labels) == 2
+    assert value(metrics, "apiserver_request_total", code="200", **labels) == 2
     assert value(metrics, "apiserver_request_duration_seconds_bucket", le="0.005", **labels) == 1
     assert value(metrics, "apiserver_response_sizes_sum", **labels) == 2900
 
 
 def test_a_dry_run_is_told_apart(metrics):
-    metrics.observe_request("create", *PODS, 201, 0.1, 1, dry_run=True)
+    metrics.observe_request(PODS, 200, 0.1, 1, "All")
     assert value(metrics, "apiserver_request_total", dry_run="All") == 1
 
 
 def test_nonsense_cannot_fill_the_memory(metrics, monkeypatch):
     monkeypatch.setattr(declared, "MOST_REQUEST_KINDS", 3)
     for number in range(10):
-        metrics.observe_request("get", "", "v1", f"kind{number}", "", "", 404, 0.1, 1)
+        metrics.observe_request(PODS._replace(resource=f"kind{number}"), 404, 0.1, 1)
     assert value(metrics, "apiserver_request_total", resource="other", code="404") == 7
 
 
@@ -81,9 +82,18 @@ def test_requests_in_flight_are_seen(metrics):
     assert value(metrics, "apiserver_current_inflight_requests", request_kind="mutating") == 1
 
 
+def test_only_what_is_read_is_measured(metrics):
+    metrics.observe_request(PODS._replace(verb="POST", scope="resource"), 201, 0.1, 1000)
+    metrics.observe_request(PODS._replace(verb="CONNECT", subresource="log", scope="resource"), 200, 0.1, 50)
+    assert value(metrics, "apiserver_response_sizes_sum") == 50
+
+
 def test_requests_refused_in_self_defence_are_counted(metrics):
-    metrics.terminated("create", *PODS, 429)
-    assert value(metrics, "apiserver_request_terminations_total", code="429", verb="POST") == 1
+    metrics.dropped(PODS, "All")
+    metrics.terminated(PODS, 504)
+    assert value(metrics, "apiserver_request_total", code="429", verb="LIST", dry_run="All") == 1
+    assert value(metrics, "apiserver_request_terminations_total", code="429", verb="LIST") == 1
+    assert value(metrics, "apiserver_request_terminations_total", code="504") == 1
 
 
 def test_proofs_and_decisions_are_counted(metrics):

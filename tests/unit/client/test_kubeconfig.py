@@ -85,6 +85,10 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
         ({"users": []}, "context here names user 'u', but there are: none"),
         ({"clusters": [{"cluster": {}}]}, "an entry of clusters has no name"),
         ({"clusters": [{"name": "c", "cluster": {"server": "host"}}]}, "has no usable server: 'host'"),
+        (
+            {"clusters": [{"name": "c", "cluster": {"server": "unix://a.sock"}}]},
+            "no usable server: 'unix://a.sock'",
+        ),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, change: Document, words: str) -> None:

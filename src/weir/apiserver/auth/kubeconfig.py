@@ -82,6 +82,9 @@ def write(path: Path, config: dict[str, Any], *, take_current: bool = True) -> N
         existing = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         existing = None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KubeconfigError(f"{path} cannot be a kubeconfig: {reason}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise KubeconfigError(
             f"{path} is not a kubeconfig ({type(error).__name__}); not overwritten"

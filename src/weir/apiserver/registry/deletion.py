@@ -8,6 +8,7 @@ controller act on what is left here; they are controllers, not part of the serve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,9 @@ from weir.store import WRITTEN_BEFORE, KeyValue, Write
 __all__ = ["Deletion"]
 
 Document = dict[str, Any]
+#: changes an object that goes, and says whether that changed anything
+Note = Callable[[Document], bool]
+_ATTEMPTS = 16
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 DEFINITIONS = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 #: keeps a definition until its objects are gone
@@ -50,8 +54,7 @@ class Deletion:
     ) -> WriteResult:
         """Delete one object, or start its end."""
         found = await self._verbs.read(kind, namespace, name)
-        turn = self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
-        document = await self._decoded(kind, found, turn)
+        document = await self._decoded(kind, found, self._turn(found, user))
         attributes = Attributes(
             DELETE,
             kind,
@@ -73,16 +76,45 @@ class Deletion:
             outcome = await self._definition(name, options)
             if outcome is not None:
                 return outcome
-        admitted: KeyValue | None = found
-        for _ in range(16):
+        return await self._tried(kind, namespace, name, options, user, admitted=(found, document))
+
+    async def noted(
+        self, kind: Kind, namespace: str, name: str, options: DeleteOptions, user: User, note: Note
+    ) -> WriteResult:
+        """Delete one object that *note* has changed before: two revisions of one commit, and nobody in between.
+
+        Who calls this has asked admission; a deletion that is part of another request is not admitted again.
+        """
+        return await self._tried(kind, namespace, name, options, user, note=note)
+
+    async def _tried(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        options: DeleteOptions,
+        user: User,
+        *,
+        admitted: tuple[KeyValue, Document] | None = None,
+        note: Note | None = None,
+    ) -> WriteResult:
+        """Try until no other write comes in between; what admission was shown is not decoded again."""
+        for _ in range(_ATTEMPTS):
             found = await self._verbs.read(kind, namespace, name)
-            if found is not admitted:
+            turn = self._turn(found, user)
+            if admitted is not None and admitted[0] is found:
+                document = admitted[1]
+            else:
                 document = await self._decoded(kind, found, turn)
-            outcome = await self._once(kind, found, document, options, turn)
+            outcome = await self._once(kind, found, document, options, turn, note)
             if outcome is not None:
                 return outcome
             admitted = None
         raise errors.Conflict.object(kind, name)
+
+    def _turn(self, found: KeyValue, user: User) -> Turn | None:
+        """Return whose turn the work on a large object is; None for others."""
+        return self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
 
     async def _decoded(self, kind: Kind, found: KeyValue, turn: Turn | None) -> Document:
         """Return a stored object; a large one is read beside the loop."""
@@ -91,18 +123,28 @@ class Deletion:
         return await self._verbs.off_loop.run(turn, codec.decode, kind, found.value)
 
     async def _once(
-        self, kind: Kind, found: KeyValue, document: Document, options: DeleteOptions, turn: Turn | None
+        self,
+        kind: Kind,
+        found: KeyValue,
+        document: Document,
+        options: DeleteOptions,
+        turn: Turn | None,
+        note: Note | None = None,
     ) -> WriteResult | None:
         """Try once, and change *document*, which *found* holds; None when the object changed meanwhile."""
         metadata = document["metadata"]
         before = dict(metadata)  # what changes lies here, and is replaced as a whole
         check_preconditions(kind, metadata, options)
+        first: tuple[Write, ...] = ()
+        if note is not None and not options.dry_run and note(document):
+            first = (await self._put(kind, found.key, document, found.mod_revision, turn),)
+        expected = WRITTEN_BEFORE if first else found.mod_revision
         asked = options.grace_period_seconds
         if asked is not None and asked < 0:
             asked = 1
         graceful, pending, grace = self._begin(kind, document, asked)
         if pending:
-            return WriteResult(200, codec.served(kind, found.value))
+            return await self._left(kind, found, first)
         held = finalizers_after(kind, metadata.get("finalizers") or [], options)
         stays = bool(held) or grace > 0
         if held or graceful:
@@ -115,19 +157,27 @@ class Deletion:
             if options.dry_run:
                 return self._answer(kind, document, removed=not stays)
             if metadata != before:
-                written = await self._write(kind, found, document, turn, then_removed=not stays)
+                written = await self._write(kind, found, document, turn, first=first, then_removed=not stays)
                 if written is None:
                     return None
                 if stays or kind.returns_deleted:
                     return WriteResult(200, codec.served(kind, written.value))
                 return self._answer(kind, document, removed=True)
             if stays:
-                return WriteResult(200, codec.served(kind, found.value))
+                return await self._left(kind, found, first)
         if not options.dry_run:
-            (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
+            *_, result = await self._store.commit((*first, Write(found.key, None, expected)))
             if result.error is not None and self._store.get(found.key) is not None:
                 return None
         return self._answer(kind, document, removed=True)
+
+    async def _left(self, kind: Kind, found: KeyValue, first: tuple[Write, ...]) -> WriteResult | None:
+        """Answer with an object whose end has begun before, once *first* is stored; None when it changed meanwhile."""
+        for result in await self._store.commit(first) if first else ():
+            if result.event is None or result.event.now is None:
+                return None
+            found = await self._verbs.in_version(kind, result.event.now)
+        return WriteResult(200, codec.served(kind, found.value))
 
     def _begin(self, kind: Kind, document: Document, asked: int | None) -> tuple[bool, bool, int]:
         """Return (graceful, already pending, grace seconds) and mark a pod whose end starts now."""
@@ -164,27 +214,34 @@ class Deletion:
         document: Document,
         turn: Turn | None = None,
         *,
+        first: tuple[Write, ...] = (),
         then_removed: bool = False,
     ) -> KeyValue | None:
         """Store *document*, and remove it in the same commit if it is *then_removed*; None when it changed meanwhile.
 
-        Watchers see both, as they do where these are two commits, but the disk is waited for once.
+        *first* is what is stored of it before, in that commit too. Watchers see everything, as they do where these
+        are several commits, but the disk is waited for once.
         """
-        document = await self._verbs.to_store(kind, document)
-        if turn is None:
-            value = codec.encode(document, kind)
-        else:
-            value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
-        writes = [Write(found.key, value, found.mod_revision, codec.STAMP)]
+        expected = WRITTEN_BEFORE if first else found.mod_revision
+        writes = [*first, await self._put(kind, found.key, document, expected, turn)]
         if then_removed:
             writes.append(Write(found.key, None, WRITTEN_BEFORE))
-        result, *removed = await self._store.commit(writes)
+        result, *removed = (await self._store.commit(writes))[len(first) :]
         if result.event is None or result.event.now is None:
             return None
         for one in removed:
             if one.error is not None and self._store.get(found.key) is not None:
                 return None
         return await self._verbs.in_version(kind, result.event.now)
+
+    async def _put(self, kind: Kind, key: str, document: Document, expected: int, turn: Turn | None) -> Write:
+        """Return the write that stores *document* as it is now; a large one is encoded beside the loop."""
+        document = await self._verbs.to_store(kind, document)
+        if turn is None:
+            value = codec.encode(document, kind)
+        else:
+            value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
+        return Write(key, value, expected, codec.STAMP)
 
     def _answer(self, kind: Kind, document: Document, *, removed: bool) -> WriteResult:
         if not removed or kind.returns_deleted:
@@ -198,7 +255,7 @@ class Deletion:
 
     async def _namespace(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult:
         """A namespace first becomes Terminating; it goes when its controller has emptied it."""
-        for _ in range(16):
+        for _ in range(_ATTEMPTS):
             found = self._verbs.find(kind, "", name)
             document = codec.decode(kind, found.value)
             metadata = document["metadata"]
@@ -222,7 +279,7 @@ class Deletion:
 
     async def _definition(self, name: str, options: DeleteOptions) -> WriteResult | None:
         """A definition first waits for its objects to go, held by a finalizer; None when it does so already."""
-        for _ in range(16):
+        for _ in range(_ATTEMPTS):
             found = self._verbs.find(DEFINITIONS, "", name)
             document = codec.decode(DEFINITIONS, found.value)
             metadata = document["metadata"]

@@ -33,7 +33,7 @@ from weir.objects.kind import Kind
 from weir.validate.field import invalid
 from weir.values.quoting import quote
 
-__all__ = ["PATCHES", "Patching", "check_patched", "patched"]
+__all__ = ["PATCHES", "Patching", "check_patch_type", "check_patched", "patched"]
 
 Document = dict[str, Any]
 
@@ -65,6 +65,16 @@ def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Doc
 _BY_PARTS = {MERGE_PATCH: _merge, STRATEGIC_PATCH: _merge_strategically}
 
 
+def check_patch_type(request: Request, kind: Kind) -> str:
+    """Return the type of the patch in *request*; raises UnsupportedMediaType for one that *kind* does not take."""
+    media = media_type(request)
+    if isinstance(kind, CustomResourceKind) and (media not in PATCHES or media == STRATEGIC_PATCH):
+        raise errors.UnsupportedMediaType(NO_STRATEGY)
+    if media not in PATCHES:
+        raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+    return media
+
+
 class Patching:
     """The verb patch."""
 
@@ -75,12 +85,7 @@ class Patching:
         self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
     ) -> WriteResult:
         """Change the object as the patch in the body says."""
-        media = media_type(request)
-        custom = isinstance(kind, CustomResourceKind)
-        if custom and (media not in PATCHES or media == STRATEGIC_PATCH):
-            raise errors.UnsupportedMediaType(NO_STRATEGY)
-        if media not in PATCHES:
-            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+        media = check_patch_type(request, kind)
         apply = media == APPLY_PATCH
         options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
         write = WriteRequest.of(request, kind, namespace, name, subresource, options, warnings)

@@ -37,6 +37,12 @@ BUDGET = by_kind("policy/v1", "PodDisruptionBudget")
 _CREATED = body_of(success(code=201))
 STREAMS = frozenset({"exec", "attach", "portforward", "proxy"})
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
+EVICTED: Document = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 _ATTEMPTS = 8
 MAX_DISRUPTED = 2000
 
@@ -156,8 +162,6 @@ class Subresources:
         pod = codec.decode(POD, self._verbs.find(POD, namespace, name).value)
         if not ignores_budgets(pod):
             await self._spend_budget(pod, namespace, dry_run=dry_run)
-        if not dry_run:
-            await self._note_disruption(namespace, name, delete)
         final = DeleteOptions(
             dry_run,
             delete.grace_period_seconds,
@@ -166,27 +170,15 @@ class Subresources:
             delete.uid,
             None,
         )
-        await self._deletion.delete(POD, namespace, name, final, request.user, warnings)
-        return WriteResult(201, _CREATED)
 
-    async def _note_disruption(self, namespace: str, name: str, delete: DeleteOptions) -> None:
-        """Write the condition by which the pod's owner learns why it goes."""
-        for _ in range(_ATTEMPTS):
-            found = self._verbs.find(POD, namespace, name)
-            pod = codec.decode(POD, found.value)
-            metadata = pod["metadata"]
-            if delete.uid is not None and delete.uid != metadata["uid"]:
-                return  # the delete that follows says so
-            if delete.resource_version not in (None, metadata["resourceVersion"]):
+        def note(pod: Document) -> bool:
+            """Set the condition by which the pod's owner learns why it goes."""
+            if delete.resource_version not in (None, pod["metadata"]["resourceVersion"]):
                 raise errors.Conflict.object(POD, name)
-            condition = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "EvictionByEvictionAPI",
-                "message": "Eviction API: evicting",
-            }
-            if not set_condition(pod, condition, self._verbs.now) or await self._write(found, pod):
-                return
+            return set_condition(pod, EVICTED, self._verbs.now)
+
+        await self._deletion.noted(POD, namespace, name, final, request.user, note)
+        return WriteResult(201, _CREATED)
 
     async def _spend_budget(self, pod: Document, namespace: str, *, dry_run: bool) -> None:
         """Take one disruption from the pod's budget; raises 429 when none is left."""

@@ -4,6 +4,8 @@ Spec: apiserver.md 10 "Watch". An event is encoded and framed once (kept on the 
 go to every watcher that asked for the same thing; a selector is evaluated once per event for all
 watchers that share it. A watcher that does not read is cut off, not waited for: it lists again.
 What surprises: an object that leaves a selector is DELETED with its last matching state but the new revision.
+Not here: how an event is written (weir.apiserver.registry.watch_encoder), changes that a webhook must convert first
+(.converted_watch).
 """
 
 from __future__ import annotations
@@ -11,18 +13,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from weir import errors
-from weir.apiserver import documents
 from weir.apiserver.metrics import Metrics, WatchMetrics
-from weir.apiserver.printers import tables
-from weir.apiserver.registry import codec
 from weir.apiserver.registry.conversion import in_version
 from weir.apiserver.registry.converted_watch import ConvertedChanges
 from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
+from weir.apiserver.registry.watch_encoder import View, chunk, frame
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
@@ -38,75 +37,9 @@ BOOKMARK_SECONDS = 60.0
 BEFORE_TIMEOUT_SECONDS = 2.0
 MIN_TIMEOUT_SECONDS = 1800
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _encode = msgspec.json.Encoder().encode
 _NO_FRAME = b""
 _NO_CHANGE = ("", b"")
-
-
-def chunk(frame: bytes) -> bytes:
-    """Return bytes as one HTTP/1.1 chunk.
-
-    >>> chunk(b"hello")
-    b'5\\r\\nhello\\r\\n'
-    """
-    return b"%x\r\n%b\r\n" % (len(frame), frame)
-
-
-class View:
-    """How a watcher wants its objects: as they are, as metadata, or as table rows."""
-
-    __slots__ = ("include", "kind", "shape")
-
-    def __init__(self, kind: Kind, shape: str = "", include: str = "") -> None:
-        self.kind, self.shape, self.include = kind, shape, include
-
-    def key(self) -> tuple[Kind, str, str]:
-        """Return what views with equal frames share."""
-        return self.kind, self.shape, self.include
-
-    def show(self, value: bytes, now: float, *, with_columns: bool = True) -> bytes:
-        """Return a stored value as the object of an event."""
-        if not self.shape:
-            return codec.served(self.kind, value)
-        document = codec.decode(self.kind, value)
-        if self.shape == "Table":
-            metadata = {"resourceVersion": document["metadata"]["resourceVersion"]}
-            return _encode(
-                tables.table(
-                    self.kind,
-                    [document],
-                    metadata,
-                    include=self.include,
-                    now=now,
-                    with_columns=with_columns,
-                )
-            )
-        return _encode(tables.partial(document, self.kind))
-
-    def bookmark(self, revision: int, *, initial_end: bool = False, with_columns: bool = True) -> bytes:
-        """Return the object of a BOOKMARK event."""
-        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-        if initial_end:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        if self.shape and self.shape != "Table":
-            return _encode(tables.partial({"metadata": metadata}))
-        head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-        empty = {**head, **documents.zero_fields(self.kind)}
-        if not self.shape:
-            return _encode(empty)
-        # In a table it is the row of an object that has nothing: what the bookmark says is in its metadata.
-        version = {"resourceVersion": str(revision)}
-        return _encode(
-            tables.table(
-                self.kind, [empty], version, include=self.include, now=0.0, with_columns=with_columns
-            )
-        )
-
-
-def frame(type: str, shown: bytes) -> bytes:
-    """Return one event as a line."""
-    return b'{"type":"%b","object":%b}\n' % (type.encode(), shown)
 
 
 class _Batch:

@@ -28,14 +28,14 @@ LONGEST: Final = 100  #: bytes; the shortest bound among systems is 104, with a 
 
 @asynccontextmanager
 async def local_socket(
-    connections: Connections, folder: Path, whose: Callable[[], bytes | None]
+    connections: Connections, folder: Path, whose: Callable[[], bytes | None], name: str = NAME
 ) -> AsyncIterator[Path]:
     """Listen while the block runs, and give the socket's path; *whose* is the certificate that requests count for."""
-    path = folder.resolve() / NAME
+    path = folder.resolve() / name
     own = None
     if len(os.fsencode(path)) > LONGEST or not _is_private(folder):
         own = Path(tempfile.mkdtemp(prefix="weir-"))
-        path = own / NAME
+        path = own / name
     with suppress(FileNotFoundError):
         path.unlink()  # of a process that was killed
     before = os.umask(0o177)

@@ -66,7 +66,10 @@ def parse_served(method: str, path: str, watch: bool, served: ServedKinds) -> Re
     """Return what *method* on *path* asks for, custom kinds included."""
     info = parse(method, path, watch)
     if info.kind is None and info.is_resource and served:
-        return _parse(method, path, watch, served.find)
+        info = _parse(method, path, watch, served.find)
+        kind = info.kind
+        if kind is not None and kind.namespaced and not info.namespace and info.verb not in ("list", "watch"):
+            info = info._replace(kind=None)  # across namespaces objects are only read
     return info
 
 
