@@ -24,7 +24,9 @@ def main(arguments: list[str]) -> int:
     if "--readme" in arguments:
         readme = Path(__file__).parents[1] / "README.md"
         day = datetime.now(UTC).strftime("%-d %B %Y")
-        machine = f"{os.cpu_count()} cores ({platform.machine()}) on {day}"
+        machine = (
+            f"{os.cpu_count()} cores ({platform.machine()}) with Python {platform.python_version()} on {day}"
+        )
         readme.write_text(
             written(readme.read_text(), machine, lambda name: importlib.import_module(f"bench.{name}").run())
         )

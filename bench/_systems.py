@@ -1,8 +1,9 @@
 """The two systems that are measured beside each other: weir's processes, and a real Kubernetes on etcd.
 
-Both over TLS with RBAC, audit off as by default, their default admission, and durable: SQLite as weir ships it, etcd
-with fsync, on the same disk. Client limits of all components are lifted and the feature gates are equal. Kubernetes'
-components speak protobuf to their server, as by default; its etcd is asked without TLS, which spares it work.
+Both are asked over TLS, with RBAC, audit off as by default, their default admission, and durable: SQLite as weir ships
+it, etcd with fsync, on the same disk. Client limits of all components are lifted and the feature gates are equal.
+Components reach their server the cheapest way they have: Kubernetes' speak protobuf over TLS, and its etcd is asked
+without TLS; weir's come by the Unix socket of the machine, as in `weir up` (COMPONENTS=tls: over TLS as well).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bench._generator import Target
 from bench._load import GATES, api_server, cpu_seconds, memory_mib, started
 
 _QPS = 100_000
+_REST = 0.2  #: seconds of processor time in one, of all processes: more than a control plane takes that has no work
 _TOKEN = "admin-token"
 _KUBERNETES_GATES = "--feature-gates=TaintTolerationComparisonOperators=true"
 
@@ -41,6 +43,15 @@ class System:
     def cpu(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) for name, pid in self.processes.items()}
 
+    def ended(self) -> list[str]:
+        """Return the names of processes that do not run any more."""
+        states = {name: Path(f"/proc/{pid}/stat") for name, pid in self.processes.items()}
+        return [
+            name
+            for name, stat in states.items()
+            if not stat.exists() or stat.read_text().rpartition(") ")[2].startswith("Z")
+        ]
+
     def memory(self) -> dict[str, float]:
         return {name: memory_mib(pid) for name, pid in self.processes.items()}
 
@@ -53,10 +64,12 @@ def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
     """Run weir's API server and scheduler, and the controllers named."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        server = stack.enter_context(api_server(folder, "--token-auth-file", str(_tokens(folder))))
+        local = folder / "local.kubeconfig"
+        options = ("--token-auth-file", str(_tokens(folder)), "--local-kubeconfig", str(local))
+        server = stack.enter_context(api_server(folder, *options))
         reach = (
             "--kubeconfig",
-            str(folder / "kubeconfig"),
+            str(folder / "kubeconfig" if os.environ.get("COMPONENTS") == "tls" else local),
             "--no-leader-elect",
             "--kube-api-qps",
             "0",
@@ -68,7 +81,7 @@ def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
             only = f"--controllers={','.join(controllers)}"
             manager = stack.enter_context(started(folder, "controller-manager", only, *reach))
             processes["controller-manager"] = manager.pid
-        yield System(Target.of(folder / "kubeconfig", _TOKEN), processes)
+        yield _at_rest(System(Target.of(folder / "kubeconfig", _TOKEN), processes))
 
 
 @cache
@@ -115,7 +128,18 @@ def kubernetes(controllers: Sequence[str] = ()) -> Iterator[System]:
                 *limits, *patience, _KUBERNETES_GATES,
             )  # fmt: skip
             processes["kube-controller-manager"] = stack.enter_context(manager).pid
-        yield System(Target.of(kubeconfig, _TOKEN), processes)
+        yield _at_rest(System(Target.of(kubeconfig, _TOKEN), processes))
+
+
+def _at_rest(system: System) -> System:
+    """Return *system* when its processes have started: a component that is being read in is not part of the work."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    before, spent = sum(system.cpu().values()), 1.0
+    while spent > _REST and time.monotonic() < deadline:
+        time.sleep(1.0)
+        now = sum(system.cpu().values())
+        before, spent = now, now - before
+    return system
 
 
 def _tokens(folder: Path) -> Path:

@@ -112,7 +112,11 @@ def beside(workload: Workload, rounds: int) -> list[Figure]:
 
 def _once(start: Start, workload: Workload) -> Measured:
     with start(workload.controllers) as system:
-        return workload.measure(system)
+        try:
+            return workload.measure(system)
+        except TimeoutError as error:
+            ended = f"; ended: {', '.join(system.ended())}" if system.ended() else ""
+            raise SystemExit(f"{workload.figure}, {start.__name__}: {error}{ended}") from None
 
 
 def figures_of(workload: Workload, real: Sequence[Measured], own: Sequence[Measured]) -> list[Figure]:
