@@ -120,3 +120,31 @@ def test_ctrl_c_stops_a_cluster_that_is_still_starting(tmp_path):
         assert (starting.returncode, status) == (130, 1), said
     assert "Traceback" not in said
     weir("down", "--data-dir", str(tmp_path / "data"))
+
+
+#: `weir` in a process to which Ctrl-C comes while the interpreter runs its own hooks of the first fork.
+INTERRUPTED_AT_THE_FORK = """
+import os, signal, sys
+
+def interrupt():
+    if sent: return
+    sent.append(True)
+    os.kill(os.getpid(), signal.SIGINT)
+
+sent = []
+os.register_at_fork(after_in_parent=interrupt)
+from weir.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("detach", [["--detach"], []])
+def test_ctrl_c_amid_a_fork_is_not_lost(detach, tmp_path):
+    data = str(tmp_path / "data")
+    words = ["up", *detach, "--data-dir", data, "--secure-port", "0"]
+    starting = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT_THE_FORK, *words], capture_output=True, text=True, timeout=60
+    )
+    assert starting.returncode == 130
+    assert "Traceback" not in starting.stderr
+    assert weir("status", "--data-dir", data)[0] == 1

@@ -2,6 +2,8 @@
 
 The process forks before it starts anything; the child has a session of its own and writes to DATA_DIR/up.log, the
 parent waits for its last line of greeting and shows what was said, or why it ended.
+What surprises: Ctrl-C is held back around the fork. What it raises while the interpreter runs its hooks there would be
+printed with a traceback, and lost.
 Not here: stopping it (weir.cli.down).
 """
 
@@ -30,10 +32,12 @@ def detached(log: Path, ready: str, work: Callable[[], int]) -> int:
     log.chmod(0o600)
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if not pid:
         _live_apart(log, work)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         return _wait(pid, log, ready)
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
@@ -48,6 +52,7 @@ def _live_apart(log: Path, work: Callable[[], int]) -> None:
     code = 1
     try:
         os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         nothing = os.open(os.devnull, os.O_RDONLY)
         out = os.open(log, os.O_WRONLY | os.O_APPEND)
         os.dup2(nothing, 0)

@@ -70,12 +70,17 @@ class Processes:
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
+        # What Ctrl-C raises in the interpreter's own hooks around a fork is printed with a traceback, and lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         pid = os.fork()
         if not pid:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that was started
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             ours.close()
             let_go()
             _end_with(lambda: _Supervisor(plan, run_loop, theirs).run())
         theirs.close()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         return cls(pid, ours)
 
     def start(self, path: Path) -> None:
@@ -125,7 +130,6 @@ class _Supervisor:
     def run(self) -> None:
         """Look after the components until the other end of the control socket is closed, or SIGTERM comes."""
         _call_it("weir-components")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that was started
         woken, wake = socket.socketpair()
         for end in (woken, wake):
             end.setblocking(False)
