@@ -17,7 +17,7 @@ from tests.unit.controllers.device_cluster import (
     taint,
     tolerate,
 )
-from tests.unit.controllers.devices.test_taint_eviction_state import (
+from tests.unit.controllers.device_story import (
     ADDED,
     T0,
     Story,

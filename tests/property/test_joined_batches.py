@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.apiserver.registry.lists import matcher
-from weir.apiserver.registry.watch import View, _Batch, _Watcher
+from weir.apiserver.registry.watch import _Batch, _Watcher
+from weir.apiserver.registry.watch_encoder import View
 from weir.clock import VirtualClock
 from weir.objects.kinds import by_kind
 from weir.store import Event, KeyValue

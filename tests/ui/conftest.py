@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +30,40 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.fixture(scope="session")
+def screens_of_dump() -> Iterator[Callable[[Path], Screens]]:
+    """Return what gives the screens of a dump: it never changes, so what was worked out for one test serves all."""
+    with ExitStack() as stack:
+
+        @cache
+        def give(dump: Path) -> Screens:
+            return _screens(Where((str(dump),)), stack)
+
+        yield give
+
+
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
+def serve(screens_of_dump) -> Iterator[Callable[..., Server]]:
     """Return what serves the page of a cluster; all are stopped at the end."""
     with ExitStack() as stack:
 
         def give(where: Where | Path, *, read_only: bool = False) -> Server:
-            source = open_source(where if isinstance(where, Where) else Where((str(where),)), {})
-            source.start()
-            stack.callback(source.stop)
-            server = Server(Screens(source, read_only=read_only))
+            shared = isinstance(where, Path)
+            screens = screens_of_dump(where) if shared else _screens(where, stack, read_only=read_only)
+            server = Server(screens)
             server.start()
             stack.callback(server.server_close)
             stack.callback(server.shutdown)
             return server
 
         yield give
+
+
+def _screens(where: Where, stack: ExitStack, *, read_only: bool = False) -> Screens:
+    source = open_source(where, {})
+    source.start()
+    stack.callback(source.stop)
+    return Screens(source, read_only=read_only)
 
 
 @pytest.fixture
@@ -84,10 +103,12 @@ def axe() -> str:
     return (fetched("axe-core") / "axe.min.js").read_text()
 
 
-def violations(tab: Tab, axe: str) -> list[str]:
-    """Return what axe finds wrong with the page as it is: WCAG 2.2, levels A and AA."""
-    tab.send("Runtime.evaluate", expression=axe)
-    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+def violations(tab: Tab) -> list[str]:
+    """Return what axe, which the tab has run, finds wrong with the page as it is: WCAG 2.2, levels A and AA."""
+    options = {
+        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+        "resultTypes": ["violations"],  # of what is right, one example each is described instead of all
+    }
     found = tab.js(
         f"axe.run(document, {json.dumps(options)}).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => "
         "`${v.id}: ${n.html.slice(0, 120)} ${n.failureSummary.slice(0, 300)}`)))"

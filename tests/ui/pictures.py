@@ -25,34 +25,28 @@ def read_png(content: bytes) -> Pixels:
         at += length + 12
     each = 3 if colour == 2 else 4
     lines = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, 1 + width * each)
-    found = np.zeros((height, width * each), np.uint8)
-    above = np.zeros(width * each, np.uint8)
-    for row in range(height):
-        found[row] = above = _unfiltered(int(lines[row, 0]), lines[row, 1:], above, each)
-    return found.reshape(height, width, each)[:, :, :3].astype(np.int32)
+    return _unfiltered(lines[:, :1], lines[:, 1:].reshape(height, width, each).astype(np.int32))[:, :, :3]
 
 
-def _unfiltered(
-    kind: int, line: npt.NDArray[np.uint8], above: npt.NDArray[np.uint8], each: int
-) -> npt.NDArray[np.uint8]:
-    if kind == 0:
-        return line
-    if kind == 2:
-        return line + above
-    found = bytearray(line.tobytes())
-    up = above.tobytes()
-    for at in range(len(found)):
-        left = found[at - each] if at >= each else 0
-        corner = up[at - each] if at >= each else 0
-        if kind == 1:
-            guess = left
-        elif kind == 3:
-            guess = (left + up[at]) // 2
-        else:
-            base = left + up[at] - corner
-            guess = min((left, up[at], corner), key=lambda one: abs(base - one))
-        found[at] = (found[at] + guess) & 255
-    return np.frombuffer(bytes(found), np.uint8)
+def _unfiltered(filters: npt.NDArray[np.uint8], given: Pixels) -> Pixels:
+    """Return the pixels that were filtered, each row by its own filter: left, up, their mean, or Paeth's guess.
+
+    A pixel is guessed from those left of it and above it, so a whole diagonal can be worked out at once.
+    """
+    height, width, each = given.shape
+    found = np.zeros(
+        (height + 1, width + 1, each), np.int32
+    )  # with a border of nothing above and to the left
+    for diagonal in range(height + width - 1):
+        row = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
+        column = diagonal - row
+        left, up, corner = found[row + 1, column], found[row, column + 1], found[row, column]
+        to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+        nearest = np.where(to_up <= to_corner, up, corner)
+        nearest = np.where((to_left <= to_up) & (to_left <= to_corner), left, nearest)
+        guess = np.choose(filters[row], (np.zeros_like(left), left, up, (left + up) // 2, nearest))
+        found[row + 1, column + 1] = (given[row, column] + guess) & 255
+    return found[1:, 1:]
 
 
 def difference(one: bytes, other: bytes) -> float:

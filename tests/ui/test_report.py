@@ -27,7 +27,8 @@ def test_the_file_shows_all_screens_and_makes_no_request(browser, tmp_path, axe)
     tab.until(f"{CELLS}.length === 8")
     tab.js(f"{CELLS}[0].click()")
     tab.until("document.querySelector('#panel .verdict')")
-    assert violations(tab, axe) == []
+    tab.js(axe)
+    assert violations(tab) == []
     tab.js("location.hash = '#/what-if'")
     tab.until("document.querySelector('.lanes')")
     tab.js(

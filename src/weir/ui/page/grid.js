@@ -38,7 +38,7 @@ export class Grid {
     paper.addEventListener("change", () => turn(paper.matches));
     addEventListener("beforeprint", () => turn(true));
     addEventListener("afterprint", () => turn(false));
-    new ResizeObserver(() => this.draw(true)).observe(this.element);
+    new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
   get narrow() { return innerWidth < 700; }
@@ -48,6 +48,7 @@ export class Grid {
   /** @param {Cells} cells */
   show(cells) {
     this.cells = cells;
+    this.seen = "";  // while it is not on the page yet, nothing is drawn: its first size does that
     this.at.row = Math.max(0, Math.min(this.at.row, cells.rows - 1));
     this.at.column = Math.max(0, Math.min(this.at.column, cells.columns - 1));
     this.element.setAttribute("aria-rowcount", String(cells.rows + 1));
