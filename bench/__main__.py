@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import growth
+from bench._interpreter import go_on_with_the_quickest
 from bench._table import written
 
 
@@ -59,4 +60,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    go_on_with_the_quickest()
     sys.exit(main(sys.argv[1:]))
