@@ -1,9 +1,9 @@
 """Which Python is measured? The quickest one of this machine that can run what is installed here.
 
 A Python as distributions and container images ship it is compiled with a profile of its own work and across its files;
-one that pyenv compiles is not unless it is told to, and takes 1.3 to 1.5 times the processor time for the same program.
-Kubernetes' programs are measured as they are released, so weir is measured on a Python as people have it. Interpreters of
-one version share their compiled packages, so those of this environment are used as they are.
+one that pyenv compiles is not unless it is told to, and takes 1.1 to 1.4 times the processor time for the same program.
+Kubernetes' programs are measured as they are released, so weir is measured on a Python as people have it.
+Interpreters of one version share their compiled packages, so those of this environment are used as they are.
 BENCH_PYTHON=path names another one.
 """
 
@@ -37,7 +37,10 @@ def seconds():
 print(min(seconds() for _ in range(9)))
 """
 #: What weir needs of an interpreter, and that its compiled packages are for it.
-NEEDED = "import sqlite3, ssl, ctypes, msgspec, uvloop, weir.cli.main; import sysconfig; print(sysconfig.get_config_var('SOABI'))"
+NEEDED = """
+import ctypes, msgspec, sqlite3, ssl, sysconfig, uvloop, weir.cli.main
+print(sysconfig.get_config_var("SOABI"))
+"""
 
 
 def go_on_with_the_quickest() -> None:
@@ -52,7 +55,9 @@ def quickest() -> str:
     """Return the path of the Python to be measured."""
     places = [*os.get_exec_path(), "/usr/local/bin", "/usr/bin"]
     found = {Path(path).resolve(): path for place in places if (path := shutil.which(NAME, path=place))}
-    others = [path for real, path in found.items() if real != Path(sys.executable).resolve() and _can_run(path)]
+    others = [
+        path for real, path in found.items() if real != Path(sys.executable).resolve() and _can_run(path)
+    ]
     if not others:
         return sys.executable
     best, seconds = min(((path, _seconds(path)) for path in others), key=lambda one: one[1])

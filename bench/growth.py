@@ -14,8 +14,6 @@ import math
 import os
 import platform
 import re
-import resource
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +24,7 @@ from pathlib import Path
 from bench import Figure
 from bench._growth_fit import Point, allowed, exponent, fitted, knee, sizes
 from bench._growth_picture import draw, said
+from bench._load import cpu_seconds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "design" / "growth.md"
@@ -174,27 +173,34 @@ def measured(series: Series, *, quick: bool) -> Grown:
         print(f"  {series.name}: {size:,} …", file=sys.stderr, flush=True)
         ask = f"import bench._growth_curves as curves; curves.tell(curves.{series.function}({size}))"
         command = [sys.executable, "-c", ask]
-        try:
-            answer = subprocess.run(
-                command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=_limited
-            )
-        except subprocess.CalledProcessError as error:
-            if error.returncode != -signal.SIGXCPU:
-                raise
+        answer = _answer(command)
+        if answer is None:
             print(f"  {series.name}: {size:,} took longer than {POINT_SECONDS} s; left out", file=sys.stderr)
             break
-        found = json.loads(answer.stdout.splitlines()[-1])
+        found = json.loads(answer.splitlines()[-1])
         points.append(Point(size, 1e6 * found["seconds"] / found["items"]))
         if series.memory and found["holds"]:
             memory.append(Point(size, max(found["held"], 1.0) / found["holds"]))
     return Grown(series, tuple(points), tuple(memory))
 
 
-def _limited() -> None:
-    """Give the process that is about to begin so much processor time: wall time says how busy the machine is."""
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (POINT_SECONDS, POINT_SECONDS + 5)
-    )  # first a signal, then the end
+def _answer(command: Sequence[str]) -> str | None:
+    """Return what a command printed; None if it took too much processor time: wall time says how busy the machine is.
+
+    The system could end it by itself (RLIMIT_CPU), but would then count its time in ticks of some milliseconds.
+    """
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        while True:
+            try:
+                answer, _ = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                if cpu_seconds(process.pid) > POINT_SECONDS:
+                    process.kill()
+                    return None
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return answer
 
 
 def run(curves: Sequence[Curve] = CURVES, *, quick: bool = True) -> list[Figure]:

@@ -26,6 +26,7 @@ from weir.client.wire import (
     Unreachable,
     WatchEvent,
     failure,
+    object_path,
     path_of,
     quoted,
     read_event,
@@ -99,11 +100,13 @@ class Client(RestClient):
     ) -> Any:
         """Return one object, decoded as *into*. Raises NotFound."""
         query = {"resourceVersion": resource_version}
-        body = await self.call("GET", path_of(kind, namespace, name, subresource), query)
+        body = await self.call("GET", object_path(kind, namespace, name, subresource), query)
         return msgspec.json.decode(body, type=into)
 
     async def find(self, kind: ResourceType, name: str, namespace: str = "") -> Document | None:
         """Return one object, or None when there is none."""
+        if not name:
+            return None
         try:
             return await self.get(kind, name, namespace)
         except errors.NotFound:
@@ -225,7 +228,7 @@ class Client(RestClient):
     ) -> Document:
         """Replace an object with *document*, if its resourceVersion is still the stored one. Raises Conflict."""
         metadata = document["metadata"]
-        path = path_of(kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        path = object_path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return _decode_document(await self.call("PUT", path, {"fieldManager": field_manager}, document))
 
     async def update_status(self, kind: ResourceType, document: Document) -> Document:
@@ -285,7 +288,7 @@ class Client(RestClient):
                 "dryRun": "All" if dry_run else "",
             }
         data = patch if isinstance(patch, bytes) else _encode(patch)
-        path = path_of(kind, namespace, name, subresource)
+        path = object_path(kind, namespace, name, subresource)
         answer = await self.call("PATCH", path, query, data, patch_type)
         if not read:
             return {}
@@ -328,7 +331,7 @@ class Client(RestClient):
         wanted = {"uid": uid, "resourceVersion": resource_version}
         if preconditions := {key: value for key, value in wanted.items() if value}:
             options["preconditions"] = preconditions
-        answer = await self.call("DELETE", path_of(kind, namespace, name), None, options)
+        answer = await self.call("DELETE", object_path(kind, namespace, name), None, options)
         return _decode_document(answer) if read else {}
 
     async def delete_collection(

@@ -147,6 +147,23 @@ def path_of(kind: ResourceType, namespace: str = "", name: str = "", subresource
     return f"{path}/{subresource}" if subresource else path
 
 
+def object_path(kind: ResourceType, namespace: str, name: str, subresource: str = "") -> str:
+    """Return the path of one object. Raises BadRequest for a name that would make it the path of something else.
+
+    >>> class Nodes: group, version, plural, namespaced = "", "v1", "nodes", False
+    >>> object_path(Nodes, "", "n1", "status")
+    '/api/v1/nodes/n1/status'
+    >>> object_path(Nodes, "", "")
+    Traceback (most recent call last):
+    weir.errors.BadRequest: resource name may not be empty
+    """
+    if not name:
+        raise errors.BadRequest("resource name may not be empty")
+    if name in (".", ".."):
+        raise errors.BadRequest(f"invalid resource name \"{name}\": [may not be '{name}']")
+    return path_of(kind, namespace, name, subresource)
+
+
 def quoted(name: str) -> str:
     """Return a name as part of a path; names of Kubernetes hardly ever hold what must be quoted.
 

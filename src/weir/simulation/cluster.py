@@ -196,7 +196,7 @@ class Cluster(ClusterLifecycle):
 
     def events(self, reason: str = "", namespace: str = "") -> builtins.list[Document]:
         """Return the events, in the order in which they were written."""
-        found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
+        found = [each for each in self.list("Event", namespace) if not reason or each.get("reason") == reason]
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
     def metrics(self, component: str = "") -> str:

@@ -9,7 +9,7 @@ Not here: how each component is made (weir.simulation.components), components in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from weir.apiserver.running import Running
@@ -108,6 +108,14 @@ class ControlPlane:
             if task.done():
                 task.result()
                 raise RuntimeError("a component ended by itself")
+
+    def failures(self) -> Iterator[str]:
+        """Yield where a controller's own code failed and has not succeeded since."""
+        for worker in self.controllers.workers:
+            for key, error in worker.failed.items():
+                names = (getattr(key, name, "") for name in ("namespace", "name"))
+                which = "/".join(filter(None, names)) or str(key)
+                yield f"{worker.controller.name} at {which} ({type(error).__name__}: {error})"
 
     async def watch_over(self) -> None:
         """Return only by raising, when a component ends that should still run."""

@@ -233,7 +233,7 @@ class _Run:
                 if condition.get("type") == "Failed" and condition.get("status") == "True":
                     history.ended_owners[job["metadata"]["uid"]] = condition.get("message", "")
         for event in cluster.events("FailedCreate"):
-            history.refusals[event["involvedObject"].get("uid", "")] = event["message"]
+            history.refusals[event["involvedObject"].get("uid", "")] = event.get("message", "")
         circles = find_circles(history, self._workload_of)
         settled = settled and not circles
         if self._horizon.too_much:
@@ -262,7 +262,7 @@ class _Run:
             sum(one.cause.anyway for one in found),
             room(cluster.plane.scheduler.state.table, history.nodes),
             tuple(said),
-            tuple(notes),
+            (*notes, *map(_failure_note, cluster.plane.failures())),
             asked.now,
             timedelta(seconds=ended),
             settled,
@@ -313,3 +313,8 @@ def _face(node: Document | None) -> Any:
     if node is None:
         return None
     return node.get("spec"), node["metadata"].get("labels"), (node.get("status") or {}).get("allocatable")
+
+
+def _failure_note(failure: str) -> str:
+    """Return what to say of an object at which a controller of the copy failed: the answer lacks its part."""
+    return f"{failure}, which fails in weir: `weir lint` says whether the object is valid"

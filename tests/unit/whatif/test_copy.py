@@ -255,3 +255,36 @@ def test_a_pod_pushes_nobody_out_that_is_as_important_as_itself():
         documents, taint("a", "hot:NoExecute"), until=5, leave_out=True, at_the_end=counted(there)
     )
     assert ([one.ends_on for one in found.leaving], len(there)) == (["", ""], 1)
+
+
+def test_an_object_at_which_a_controller_fails_is_not_passed_over_in_silence():
+    spec: dict[str, Any] = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c"}]}},
+        "volumeClaimTemplates": [{"spec": {}}],  # has no name, so that no server would have taken it
+    }
+    invalid = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": spec,
+    }
+    found = made([node("a"), pod("p", "a"), invalid], taint("a", "hot:NoExecute"))
+    (said,) = (note for note in found.not_considered if "statefulset" in note)
+    assert said.startswith("statefulset-controller at shop/db (")
+    assert said.endswith("which fails in weir: `weir lint` says whether the object is valid")
+
+
+def test_a_job_that_has_ended_stays_so_where_nobody_wrote_when():
+    ended = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "done", "namespace": "default"},
+        "spec": {
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+        },
+        "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+    }
+    found = made([node("a"), node("b"), pod("p", "a"), ended], taint("a", "hot:NoExecute"))
+    assert [leaving.pod for leaving in found.leaving] == ["default/p"]

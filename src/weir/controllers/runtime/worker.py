@@ -49,6 +49,9 @@ class Worker:
         self._expectations = self._actions.expectations
         self._under_way = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._create_backoff = CreateBackoff()
+        self.failed: dict[
+            Hashable, Exception
+        ] = {}  #: what the controller's own code raised for a key, last time
         metrics.refused_workloads.child(name).look = lambda: len(self._create_backoff)
 
     def start(self) -> None:
@@ -110,6 +113,7 @@ class Worker:
             raise stopped
         self._context.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
         self._context.metrics.reconciles.child(name, "refused" if refused else "done").inc()
+        self.failed.pop(key, None)
 
     async def _take(self, burst: Sequence[Action], seen: list[asyncio.Future[None]]) -> Exception | None:
         """Carry out what may be under way at once; return what stopped one of them, if something did."""
@@ -154,6 +158,7 @@ class Worker:
         if isinstance(error, errors.WeirError):
             self._context.log.v(4, "will be tried again", controller=name, key=str(key), err=str(error))
             return
+        self.failed[key] = error
         try:
             raise error
         except Exception:

@@ -18,7 +18,7 @@ from weir.controllers.runtime.actions import Action, Create, Delete, Observe, Pa
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
-from weir.controllers.workloads.job import finished_at
+from weir.controllers.workloads.job import is_finished
 from weir.controllers.workloads.job_sync import JOBS
 from weir.controllers.workloads.pod_control import about, owner_key, owner_reference
 from weir.gates import Gates
@@ -64,7 +64,7 @@ class CronJobs(Controller):
         if cron is None or cron["metadata"].get("deletionTimestamp"):
             return
         jobs: list[Document] = listers.owned(JOBS, cron["metadata"]["uid"])
-        active = [job for job in jobs if finished_at(job) is None and _is_own(job, cron)]
+        active = [job for job in jobs if not is_finished(job) and _is_own(job, cron)]
         yield from _report_jobs(cron, jobs)
         yield from _clean_up(cron, jobs)
         spec, status = cron["spec"], cron.get("status") or {}
@@ -117,7 +117,7 @@ def _report_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
     whom = about(cron, CRONJOBS)
     for job in jobs:
         name, listed = job["metadata"]["name"], job["metadata"]["uid"] in running
-        if finished_at(job) is None:
+        if not is_finished(job):
             if not _is_own(job, cron):
                 text = f"Saw a job that the controller did not create or forgot: {name}"
                 yield Record(whom, "Warning", "UnexpectedJob", text)

@@ -89,7 +89,7 @@ class Jobs(Controller):
             if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
                 return
             uid = job["metadata"]["uid"]
-            if finished_at(job) is not None:
+            if is_finished(job):
                 self._failures.pop(uid, None)
                 yield from untrack(listers.owned(PODS, uid))
                 return
@@ -121,12 +121,21 @@ def _counted_by_somebody(pod: Pod, listers: Listers) -> bool:
     job = listers.get(JOBS, owner.name, pod.metadata.namespace)
     if job is None or job["metadata"]["uid"] != owner.uid:
         return False
-    return job["spec"].get("managedBy", MANAGER) != MANAGER or finished_at(job) is None
+    return job["spec"].get("managedBy", MANAGER) != MANAGER or not is_finished(job)
+
+
+def is_finished(job: Document) -> bool:
+    """Return whether the Job has ended."""
+    return _end(job) is not None
 
 
 def finished_at(job: Document) -> datetime | None:
-    """Return when the Job ended; None while it has not."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
-            return parse_time(condition.get("lastTransitionTime"))
-    return None
+    """Return when the Job ended; None while it has not, or if nobody wrote when."""
+    return parse_time((_end(job) or {}).get("lastTransitionTime"))
+
+
+def _end(job: Document) -> Document | None:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next(
+        (c for c in conditions if c["type"] in ("Complete", "Failed") and c["status"] == "True"), None
+    )

@@ -187,7 +187,7 @@ class JobSync:
             and not self._terminating
         ):
             finished = self._condition(
-                "Failed" if failing else "Complete", ending["reason"], ending["message"]
+                "Failed" if failing else "Complete", ending.get("reason", ""), ending.get("message", "")
             )
             self._conditions.append(finished)
         yield from self._write(active, ready, finished)

@@ -173,8 +173,8 @@ def _failing(rollout: Rollout, conditions: Conditions) -> Conditions:
 
 
 def find(conditions: Iterable[Document], type: str) -> dict[str, Any] | None:
-    """Return the condition of this type, if there is one."""
-    return next((dict(each) for each in conditions if each["type"] == type), None)
+    """Return the condition of this type, if there is one; a reason may be left out where it is written."""
+    return next(({"reason": "", **each} for each in conditions if each["type"] == type), None)
 
 
 def condition(type: str, status: str, reason: str, message: str, now: datetime) -> dict[str, Any]:
