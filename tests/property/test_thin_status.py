@@ -1,4 +1,4 @@
-"""Whatever a status leaves out, no controller fails at it: anybody may write one, and most of its fields are optional."""
+"""Whatever a status leaves out, no controller fails at it: anybody may write one, and most fields are optional."""
 
 from __future__ import annotations
 
