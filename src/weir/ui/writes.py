@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weir.cli._device_write import served_version, settle, write
 from weir.errors import ApiError, NotFound, TooManyRequests
-from weir.explain.phrases import listed
+from weir.explain.phrases import counted, listed
 from weir.objects.kinds import by_kind
 from weir.taints.notation import taint_document
 from weir.ui.source import Seen, Source
@@ -68,7 +68,7 @@ def make(source: Source, seen: Seen, question: Question, drains: Drains) -> list
     if question.kind == "drain":
         work = threading.Thread(target=_evict, args=(source, pods, drains), name="weir-ui-drain", daemon=True)
         work.start()
-        done.append(f"evicting {len(pods)} pods")
+        done.append(f"evicting {counted(len(pods), 'pod')}")
     return done
 
 
@@ -159,7 +159,9 @@ def _evict(source: Source, pods: list[tuple[str, str]], drains: Drains) -> None:
             waiting = blocked
             if waiting:
                 await asyncio.sleep(_AGAIN_SECONDS)
-        drains.say(f"{len(waiting)} pods are still kept by their budgets" if waiting else "drained")
+        drains.say(
+            f"still kept by disruption budgets: {counted(len(waiting), 'pod')}" if waiting else "drained"
+        )
 
     try:
         source.where.live.run(AGENT, act)

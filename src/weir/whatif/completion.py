@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from weir.explain.phrases import counted
 from weir.objects.pod_usage import PREFIX, RESOURCES
 from weir.simulation.kubelet.node_classes import FAILED
 from weir.values.quantity import Quantity, find_quantity
@@ -146,7 +147,7 @@ def _nodes(snapshot: Snapshot) -> None:
                 FAILED: "silent",
             }
     if unmeasured:
-        snapshot.notes.append(f"how much room there is on {unmeasured} nodes that do not say it")
+        snapshot.notes.append(f"how much room {counted(unmeasured, 'node')} without allocatable would have")
 
 
 def _loads(snapshot: Snapshot) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from weir.controllers.workloads.controller_revisions import restoring
 from weir.controllers.workloads.pod_control import owner_reference
+from weir.explain.phrases import counted
 from weir.objects.defaults import default
 from weir.objects.kinds import by_kind
 from weir.selectors.labels import from_object
@@ -53,7 +54,7 @@ def add_owners(snapshot: Snapshot) -> None:
         snapshot.put(found)
     if made:
         snapshot.notes.append(
-            f"what {made} owners that were not collected say: each is taken to want the pods it has"
+            f"what {counted(made, 'owner')} not collected would say: each is taken to want the pods it has"
         )
     if unknown:
         snapshot.notes.append(f"what {', '.join(sorted(unknown))} do: weir does not run them")

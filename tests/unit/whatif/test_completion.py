@@ -175,7 +175,7 @@ def test_nobody_asking_is_no_news():
 
 # ── nodes ──
 
-ROOM = "how much room there is on 1 nodes that do not say it"
+ROOM = "how much room 1 node without allocatable would have"
 
 
 def test_a_node_that_does_not_say_what_it_has_has_plenty_of_all_that_is_asked_for():

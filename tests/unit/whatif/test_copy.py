@@ -45,7 +45,7 @@ def test_what_the_answer_says_about_the_whole():
     assert found.room == {"cpu": 2.0, "memory": 8 * 2**30, "pods": 18}
     assert found.uids == {"default/p": "uid-p", "default/stays": "uid-stays"}
     assert found.not_considered == (
-        "what 1 owners that were not collected say: each is taken to want the pods it has",
+        "what 1 owner not collected would say: each is taken to want the pods it has",
     )
     assert found.story == ()
 

@@ -75,7 +75,7 @@ def test_an_owner_that_is_missing_selects_its_pods_by_a_label_of_its_own(kind):
         label,
         {},
     ]
-    assert found.notes == ["what 1 owners that were not collected say: each is taken to want the pods it has"]
+    assert found.notes == ["what 1 owner not collected would say: each is taken to want the pods it has"]
 
 
 def test_a_replication_controller_selects_by_labels_alone():
@@ -117,7 +117,7 @@ def test_owners_that_weir_does_not_run_are_named_once():
         pod("e", "Job/j"),
     )
     assert found.notes == [
-        "what 1 owners that were not collected say: each is taken to want the pods it has",
+        "what 1 owner not collected would say: each is taken to want the pods it has",
         "what Game, Rollout do: weir does not run them",
     ]
     assert completed(pod("d", "Node/n"), pod("p")).notes == []
@@ -129,7 +129,7 @@ def test_two_owners_of_one_kind_are_two():
         "x": 1,
         "y": 2,
     }
-    assert found.notes == ["what 2 owners that were not collected say: each is taken to want the pods it has"]
+    assert found.notes == ["what 2 owners not collected would say: each is taken to want the pods it has"]
 
 
 def test_a_replicaset_whose_deployment_is_there_has_its_template():
