@@ -115,7 +115,7 @@ class ControlPlane:
             for key, error in worker.failed.items():
                 names = (getattr(key, name, "") for name in ("namespace", "name"))
                 which = "/".join(filter(None, names)) or str(key)
-                yield f"{worker.controller.name} at {which} ({type(error).__name__}: {error})"
+                yield f"{worker.controller.name} at {which} ({error})"
 
     async def watch_over(self) -> None:
         """Return only by raising, when a component ends that should still run."""

@@ -49,9 +49,8 @@ class Worker:
         self._expectations = self._actions.expectations
         self._under_way = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._create_backoff = CreateBackoff()
-        self.failed: dict[
-            Hashable, Exception
-        ] = {}  #: what the controller's own code raised for a key, last time
+        #: what the controller's own code raised for a key, until it succeeds; as text, for an error holds its frames
+        self.failed: dict[Hashable, str] = {}
         metrics.refused_workloads.child(name).look = lambda: len(self._create_backoff)
 
     def start(self) -> None:
@@ -158,7 +157,7 @@ class Worker:
         if isinstance(error, errors.WeirError):
             self._context.log.v(4, "will be tried again", controller=name, key=str(key), err=str(error))
             return
-        self.failed[key] = error
+        self.failed[key] = f"{type(error).__name__}: {error}"
         try:
             raise error
         except Exception:
