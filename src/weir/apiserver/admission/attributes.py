@@ -140,7 +140,12 @@ class Reader(Protocol):
 
 
 class Plugin(Protocol):
-    """One admission plugin; `admit` and `validate` are both optional (see `chain`)."""
+    """One admission plugin; `admit`, `validate` and `follows` are optional (see `chain`).
+
+    `follows(a)` returns the kinds whose objects, beside the write itself, decide about a write like *a*: one that
+    differs in its name and in the values of its tolerations alone. None, or no such method: more than that decides,
+    and every write is looked at.
+    """
 
     @property
     def name(self) -> str: ...

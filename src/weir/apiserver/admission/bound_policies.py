@@ -6,7 +6,7 @@ Not here: whether they are about this very write (weir.policies.matching).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weir.apiserver.admission.attributes import Attributes, Reader
@@ -53,6 +53,10 @@ class BoundPolicies(Generic[P]):
             found = tuple(bound for bound in self._bound if may_match(bound.policy.match, a))  # type: ignore[attr-defined]
             self._by_write[key] = found
         return found
+
+    def follows(self) -> Collection[Kind] | None:
+        """Return what decides that there is no policy; None when one is bound to anything."""
+        return None if self._reader.list_now(self._binding, None) else (self._binding, self._policy)
 
     def _read(self, versions: tuple[int, int, int]) -> None:
         self._versions = versions

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -117,6 +117,8 @@ class Webhooks(Protocol):
 
     def validate(self, a: Attributes) -> Awaitable[None] | None: ...
 
+    def follows(self, a: Attributes) -> Collection[Kind] | None: ...
+
 
 @runtime_checkable
 class MutatingPolicies(Protocol):
@@ -166,6 +168,8 @@ class Plan:
     """All plugins' parts in one kind of write."""
 
     steps: tuple[_Step, ...]
+    plugins: tuple[Plugin, ...]
+    notes: tuple[Callable[[float], None], ...]  #: of the steps
     passed: tuple[Seconds, ...]
     runs: int = 0  #: since the times were counted
 
@@ -286,6 +290,36 @@ class Chain:
         if pending is not None:
             await pending
 
+    def follows(self, a: Attributes) -> frozenset[Kind] | None:
+        """Return the kinds whose objects decide about writes like *a*, which passed; None when more than those do.
+
+        A write is like another if it differs in its name and in the values of its tolerations alone.
+        """
+        key = (a.operation, a.kind, a.subresource)
+        found: set[Kind] = set()
+        for plan in (self._mutating.get(key), self._validating.get(key)):
+            for plugin in plan.plugins if plan is not None else ():
+                follows = getattr(plugin, "follows", None)
+                kinds = follows(a) if follows is not None else None
+                if kinds is None:
+                    return None
+                found.update(kinds)
+        if self.webhooks is not None:
+            kinds = self.webhooks.follows(a)
+            if kinds is None:
+                return None
+            found.update(kinds)
+        return frozenset(found)
+
+    def repeated(self, operation: str, kind: Kind, subresource: str) -> None:
+        """Count a write whose verdict was known: every plugin has its part in it, and takes no time."""
+        key = (operation, kind, subresource)
+        for plan in (self._mutating.get(key), self._validating.get(key)):
+            if plan is not None:
+                for note in plan.notes:
+                    note(0.0)
+                self._count_run(plan)
+
     def _run_mutating(self, a: Attributes) -> None:
         key = (a.operation, a.kind, a.subresource)
         plan = self._mutating.get(key)
@@ -310,6 +344,10 @@ class Chain:
             refused.note(clock() - started)
             refused.fold()
             raise
+        self._count_run(plan)
+
+    @staticmethod
+    def _count_run(plan: Plan) -> None:
         plan.runs += 1
         if plan.runs >= _RUNS_TO_FOLD:
             plan.runs = 0
@@ -320,10 +358,12 @@ class Chain:
         operation, kind, subresource = key
         steps = []
         counted = []
+        plugins = []
         for plugin in self.plugins:
             run = getattr(plugin, method, None)
             if run is not None and plugin.handles(operation, kind, subresource):
                 passed = self.durations.child(plugin.name, method, operation, False)
+                plugins.append(plugin)
                 counted.append(passed)
                 steps.append(_Step(plugin.name, run, passed.note))
-        return Plan(tuple(steps), tuple(counted))
+        return Plan(tuple(steps), tuple(plugins), tuple(step.note for step in steps), tuple(counted))

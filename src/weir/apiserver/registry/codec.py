@@ -157,6 +157,16 @@ class Reader:
         """Return a number that changes whenever any object of *kind* changed."""
         return self._versions.get(kind.prefix, 0)
 
+    def versions(self, prefixes: Iterable[str]) -> tuple[int, ...]:
+        """Return `version` of the kinds that lie under *prefixes*."""
+        known = self._versions
+        return tuple([known.get(prefix, 0) for prefix in prefixes])
+
+    @property
+    def revision(self) -> int:
+        """The last revision that is seen here."""
+        return self._store.revision
+
     def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return one object as it is stored, None when there is none."""
         kind = hub_of(kind)

@@ -42,7 +42,7 @@ from weir.validate.ratchet import Options, options_for
 from weir.validate.tolerations import validate_tolerations
 from weir.values.names import SUFFIX_ALPHABET
 
-__all__ = ["POD", "Judged", "Look", "NewPod", "PodSpecCache"]
+__all__ = ["POD", "Judged", "Look", "Memory", "NewPod", "Outline", "PodSpecCache"]
 
 Document = dict[str, Any]
 
@@ -54,7 +54,7 @@ _ROOT = root_of(POD)
 _METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
 _SPEC = schema.struct(_ROOT.fields["spec"].shape.struct_name)
 _TOKEN_VOLUME = re.compile(f"kube-api-access-[{SUFFIX_ALPHABET}]{{5}}").fullmatch
-_NO_NAME, _NO_TOLERATIONS = b"\0", b"\1"  # bytes that no JSON text holds
+NO_TOKEN_VOLUME, NO_TOLERATIONS = b"\0", b"\1"  # bytes that no JSON text holds
 _FIRST_STATUS = {"phase", "qosClass"}
 #: Fields of metadata whose values do not matter to ownership, or are part of the shape.
 _SIMPLE = frozenset(
@@ -124,24 +124,34 @@ class Look(NamedTuple):
     judged: Judged | None
 
 
+class Outline(NamedTuple):
+    """The text of a stored spec, and what was cut out of it."""
+
+    text: bytes  #: with `NO_TOKEN_VOLUME` and `NO_TOLERATIONS` in it
+    token: bytes  #: the name of the token's volume, empty when there is none
+    tolerations: bytes  #: the field with its name, empty when there are none
+
+
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class _Memory(Generic[T]):
-    """Answers by text, the oldest forgotten when too many bytes are kept."""
+class Memory(Generic[K, T]):
+    """Answers by what was asked, the oldest forgotten when too many bytes are kept."""
 
     def __init__(self) -> None:
-        self.known: dict[bytes, T] = {}
+        self.known: dict[K, T] = {}
+        self._sizes: dict[K, int] = {}
         self._bytes = 0
 
-    def learn(self, text: bytes, answer: T) -> None:
-        if text in self.known:
-            return
-        self._bytes += len(text)
-        self.known[text] = answer
+    def learn(self, asked: K, answer: T, size: int) -> None:
+        """Remember *answer*, in place of an earlier one; *size* is how many bytes both take."""
+        self._bytes += size - self._sizes.pop(asked, 0)
+        self.known.pop(asked, None)
+        self.known[asked], self._sizes[asked] = answer, size
         while self._bytes > MOST_BYTES:
             oldest = next(iter(self.known))
-            self._bytes -= len(oldest)
+            self._bytes -= self._sizes.pop(oldest)
             del self.known[oldest]
 
 
@@ -162,10 +172,10 @@ class PodSpecCache:
     """The pod specs one server has seen."""
 
     def __init__(self) -> None:
-        self._read: _Memory[_Learnt] = _Memory()
-        self._judged: _Memory[Judged] = _Memory()
-        self._sent_tolerations: _Memory[list[Document]] = _Memory()
-        self._tolerations: _Memory[bool] = _Memory()
+        self._read: Memory[bytes, _Learnt] = Memory()
+        self._judged: Memory[bytes, Judged] = Memory()
+        self._sent_tolerations: Memory[bytes, list[Document]] = Memory()
+        self._tolerations: Memory[bytes, bool] = Memory()
 
     # ------------------------------------------------------------------------------------ as clients send it
 
@@ -191,7 +201,7 @@ class PodSpecCache:
         whole = text = bytes(parts.spec)
         sent = bytes(tolerations)
         if sent.startswith(b"[{"):
-            text = whole.replace(b'"tolerations":' + sent, _NO_TOLERATIONS, 1)
+            text = whole.replace(b'"tolerations":' + sent, NO_TOLERATIONS, 1)
         cut = len(whole) != len(text)
         learnt = self._read.known.get(text)
         if learnt is None and (learnt := self._learn(body, text)) is None:
@@ -212,15 +222,18 @@ class PodSpecCache:
             return None
         spec = copied(learnt.spec)
         if cut:
-            found = self._sent_tolerations.known.get(sent) or self._read_tolerations(sent)
+            found = self.sent_tolerations(sent)
             if not found:
                 return None
             spec["tolerations"] = copied(found)
         document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
         return NewPod(document, self, learnt)
 
-    def _read_tolerations(self, sent: bytes) -> list[Document] | None:
-        """Return the list *sent* holds, None when it has to be read the plain way."""
+    def sent_tolerations(self, sent: bytes) -> list[Document] | None:
+        """Return the list *sent* holds, not to be changed; None when it has to be read the plain way."""
+        known = self._sent_tolerations.known.get(sent)
+        if known is not None:
+            return known
         try:
             value = _decode(sent)
             if may_have_duplicates(sent, value):
@@ -228,7 +241,7 @@ class PodSpecCache:
             found: list[Document] = fast_decoder.convert({"tolerations": value}, _SPEC).get("tolerations", [])
         except (ValueError, RecursionError, fast_decoder.Refused):
             return None
-        self._sent_tolerations.learn(sent, found)
+        self._sent_tolerations.learn(sent, found, len(sent))
         return found
 
     def _learn(self, body: bytes, text: bytes) -> _Learnt | None:
@@ -245,7 +258,7 @@ class PodSpecCache:
         except Unkeyed:
             return None
         learnt = _Learnt(part["spec"], fields.get("f:spec"), text.count(b":"), {})
-        self._read.learn(text, learnt)
+        self._read.learn(text, learnt, len(text))
         return learnt
 
     # -------------------------------------------------------------------------------- as admission leaves it
@@ -260,11 +273,11 @@ class PodSpecCache:
         cuts: list[tuple[bytes, bytes]] = []
         for volume in spec.get("volumes") or ():
             if _TOKEN_VOLUME(volume.get("name") or ""):
-                cuts.append((_NO_NAME, volume["name"].encode()))
+                cuts.append((NO_TOKEN_VOLUME, volume["name"].encode()))
                 break
         tolerations = spec.get("tolerations") if options is not None else None
         if tolerations:
-            cuts.append((_NO_TOLERATIONS, b'"tolerations":' + _encode(tolerations)))
+            cuts.append((NO_TOLERATIONS, b'"tolerations":' + _encode(tolerations)))
         for placeholder, text in cuts:
             key = key.replace(text, placeholder)
         found = self._judged.known.get(key)
@@ -282,7 +295,7 @@ class PodSpecCache:
         known = self._tolerations.known.get(text)
         if known is None:
             known = not any(validate_tolerations(tolerations, "spec.tolerations", options))
-            self._tolerations.learn(text, known)
+            self._tolerations.learn(text, known, len(text))
         return known
 
     def passed(self, look: Look, new: Document) -> None:
@@ -301,7 +314,15 @@ class PodSpecCache:
         for placeholder, text in look.cuts:
             stored = stored.replace(text, placeholder)
         quiet = not any(pod_warnings(new["spec"], {}))
-        self._judged.learn(look.key, Judged(dict(new["status"]), stored, quiet))
+        self._judged.learn(look.key, Judged(dict(new["status"]), stored, quiet), len(look.key))
+
+    def outline(self, look: Look) -> Outline | None:
+        """Return how the spec looked for is stored, the words cut out that others have in their place."""
+        found = self._judged.known.get(look.key)
+        if found is None:
+            return None
+        cuts = dict(look.cuts)
+        return Outline(found.stored, cuts.get(NO_TOKEN_VOLUME, b""), cuts.get(NO_TOLERATIONS, b""))
 
 
 def _own(document: Document, learnt: _Learnt, manager: str, now: str) -> None:
@@ -369,3 +390,8 @@ class NewPod(NewObject):
         if look is not None:
             self._cache.passed(look, self.document)
         return value
+
+    def outline(self) -> Outline | None:
+        """Return how the spec was stored, None when it was not known before."""
+        look = self._look
+        return None if look is None or look.judged is None else self._cache.outline(look)

@@ -37,8 +37,10 @@ from weir.apiserver.registry.identity import (
 )
 from weir.apiserver.registry.new_object import NewObject
 from weir.apiserver.registry.pod_spec_cache import POD, NewPod, PodSpecCache
+from weir.apiserver.registry.repeated_pods import RepeatedPods
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
+from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings
 from weir.apiserver.transport.bodies import JSON_TYPES, decode, media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
@@ -53,6 +55,7 @@ from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate.field import Tolerated, invalid
+from weir.validate.ratchet import options_for
 from weir.values.names import generate_name
 
 __all__ = ["Parts", "Verbs", "WriteResult"]
@@ -72,6 +75,12 @@ class Admission(Protocol):
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         """Raise why the object is refused."""
+
+    def follows(self, a: Attributes) -> frozenset[Kind] | None:
+        """Return the kinds whose objects decide about writes like this one; None when more than that does."""
+
+    def repeated(self, operation: str, kind: Kind, subresource: str) -> None:
+        """Count a write whose verdict was known."""
 
 
 class WriteResult(NamedTuple):
@@ -109,6 +118,10 @@ class Verbs:
         self._event_ttl = parts.event_ttl_seconds
         self.off_loop, self.conversion = parts.off_loop or OffLoop(), parts.conversion
         self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
+        options = options_for(parts.gates)
+        self._repeated = RepeatedPods(
+            self.pod_specs, parts.reader, parts.admission, options, parts.random_bytes
+        )
         self._entropy = bytearray()
         self._second, self._now = -1, ""
 
@@ -134,6 +147,9 @@ class Verbs:
         if request.turn is None:
             return decode(request, kind, field_validation)
         return await self.off_loop.run(request.turn, decode, request, kind, field_validation)
+
+    def _new_uid(self) -> str:
+        return new_uid(self._entropy, self.random_bytes)
 
     def documents(self, kind: Kind) -> list[Document]:
         """Every stored object of *kind*, all namespaces."""
@@ -187,13 +203,22 @@ class Verbs:
 
     async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> WriteResult:
         """Create the object the body describes."""
+        is_pod = kind is POD and self.pod_specs is not None and request.turn is None
+        is_pod = is_pod and media_type(request) in JSON_TYPES
+        like = self._repeated.look(request, namespace) if is_pod and not request.query else None
+        if like is not None and like.known is not None:
+            name, value = self._repeated.make(like, like.known, self._new_uid, self.now)
+            warnings.extend(name_warnings(name, HOSTNAME_OF_POD))
+            return await self._insert(POD, POD, namespace, name, value)
         options = WriteOptions.parse(request.params, "CreateOptions")
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
-        large = request.turn is not None
-        if kind is POD and self.pod_specs is not None and not large and media_type(request) in JSON_TYPES:
+        if is_pod and self.pod_specs is not None:
             known = self.pod_specs.read(request.body)
             if known is not None:
-                return await self._create(write, known)
+                result = await self._create(write, known)
+                if like is not None:
+                    self._repeated.learn(like, known, write)
+                return result
         document, found = await self.decode(request, kind, options.field_validation)
         warnings.extend(found)
         return await self.create_document(write, document)
@@ -233,7 +258,7 @@ class Verbs:
         if metadata.get("generateName") and not metadata.get("name"):
             metadata["name"] = generate_name(metadata["generateName"], self.random_bytes)
             attributes.name = metadata["name"]
-        metadata["uid"] = new_uid(self._entropy, self.random_bytes)
+        metadata["uid"] = self._new_uid()
         metadata["creationTimestamp"] = self.now
         for field in ("generation", "selfLink"):
             metadata.pop(field, None)
@@ -248,15 +273,20 @@ class Verbs:
         if pending is not None:
             await pending
         name = metadata["name"]
-        key = kind.key(namespace, name)
         if write.dry_run:
-            if self.store.get(key) is not None:
+            if self.store.get(kind.key(namespace, name)) is not None:
                 raise errors.AlreadyExists.object(kind, name)
             return WriteResult(201, body_of(await self.as_if_stored(served, new.shown())))
         if kind.converted:
             new.document = await self.to_store(kind, new.document)
         value = new.encode() if write.turn is None else await self.off_loop.run(write.turn, new.encode)
-        stored = Write(key, value, 0, codec.STAMP, self.ttl_seconds(kind))
+        return await self._insert(served, kind, namespace, name, value)
+
+    async def _insert(
+        self, served: Kind, kind: Kind, namespace: str, name: str, value: bytes
+    ) -> WriteResult:
+        """Store a new object and return it as the client's version *served* shows it; raises AlreadyExists."""
+        stored = Write(kind.key(namespace, name), value, 0, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
             raise errors.AlreadyExists.object(kind, name)
