@@ -1,9 +1,9 @@
 """Which pods are like one before, but for their name? What is stored of them is known, but for a few words.
 
-A ReplicaSet, a Job or a script sends the same body again and again. What becomes of it (defaults, owned fields, admission,
-validation) follows from the body, from who sends it, and from the objects that admission looks at. While none of those
-has changed, the stored value of the next pod differs from the last one's in its name, its uid, the time and the random
-name of its token's volume: this module keeps the value with holes in those places.
+A ReplicaSet, a Job or a script sends the same body again and again. What becomes of it (defaults, owned fields,
+admission, validation) follows from the body, from who sends it, and from the objects that admission looks at. While
+none of those has changed, the stored value of the next pod differs from the last one's in its name, its uid, the time
+and the random name of its token's volume: this module keeps the value with holes in those places.
 Tolerations, in which pods of one kind differ most, are a hole too, as far as they differ in their values alone: no
 plugin that says what its verdict follows from (`Chain.follows`) looks at those, and each list is validated by itself.
 What surprises: the holes of a body are cut out as text. Cutting can be undone, so two bodies with the same rest that
@@ -94,7 +94,9 @@ class _Known(NamedTuple):
     versions: tuple[int, ...]  #: of the kinds that admission followed
     prefixes: tuple[str, ...]  #: of those kinds
     pieces: bytes  #: a format with places for what fills the holes
-    fill: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]  #: takes one of each hole, returns one for each place
+    fill: Callable[
+        [tuple[bytes, ...]], tuple[bytes, ...]
+    ]  #: takes one of each hole, returns one for each place
     has_token: bool
     defaults: bytes  #: what stands behind the tolerations that were sent
 

@@ -3,8 +3,8 @@
 Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). Exec and the other streams of a real kubelet answer
 that simulated nodes do not support them.
 What surprises: only binding validation comes back as 500, as upstream returns it without a Status.
-Not here: scale (weir.apiserver.registry.scale); status, ephemeralcontainers, resize and finalize, which are updates
-of the object (weir.apiserver.registry.verbs).
+Not here: what a binding makes of a pod (.binding), scale (.scale); status, ephemeralcontainers, resize and finalize,
+which are updates of the object (.verbs).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from weir import errors
 from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.auth.tokens import Signer, token_request
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.binding import assign, assigned, read, set_condition
 from weir.apiserver.registry.container_logs import ContainerLogs, LogOptions
 from weir.apiserver.registry.deletion import Deletion, success
-from weir.apiserver.registry.identity import check_namespace, uid_text
+from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
-from weir.apiserver.transport.bodies import manager_of
+from weir.apiserver.transport.bodies import JSON_TYPES, manager_of, media_type
 from weir.apiserver.transport.http import TEXT, Request, Response
 from weir.apiserver.transport.options import DeleteOptions, WriteOptions
 from weir.objects.kind import Kind
@@ -87,8 +88,12 @@ class Subresources:
         """Assign a pod to a node; without a name in the URL the body names the pod."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("v1", "Binding")
-        binding, found = await self._verbs.decode(request, kind, options.field_validation)
-        warnings.extend(found)
+        usual = read(request.body) if media_type(request) in JSON_TYPES else None
+        if usual is not None:
+            binding = usual
+        else:
+            binding, found = await self._verbs.decode(request, kind, options.field_validation)
+            warnings.extend(found)
         metadata = binding.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
         if name and metadata.get("name", "") != name:
@@ -107,9 +112,12 @@ class Subresources:
             raise errors.InternalError(text)
         for _ in range(_ATTEMPTS):
             stored_pod = self._verbs.find(POD, namespace, name)
-            pod = codec.decode(POD, stored_pod.value)
-            assign(pod, binding, stored_pod.key, self._verbs.now)
-            if options.dry_run or await self._write(stored_pod, pod):
+            value = assigned(stored_pod.value, binding, self._verbs.now)
+            if value is None:
+                pod = codec.decode(POD, stored_pod.value)
+                assign(pod, binding, stored_pod.key, self._verbs.now)
+                value = codec.encode(pod, POD)
+            if options.dry_run or await self._write(stored_pod, value):
                 return WriteResult(201, _CREATED)
         raise errors.Conflict.object(POD, name)
 
@@ -140,8 +148,8 @@ class Subresources:
             if pending is not None:
                 await pending
 
-    async def _write(self, found: KeyValue, document: Document, kind: Kind = POD) -> bool:
-        write = Write(found.key, codec.encode(document, kind), found.mod_revision, codec.STAMP)
+    async def _write(self, found: KeyValue, value: bytes) -> bool:
+        write = Write(found.key, value, found.mod_revision, codec.STAMP)
         (result,) = await self._store.commit((write,))
         return result.error is None
 
@@ -204,7 +212,7 @@ class Subresources:
             status = budget["status"]
             status["disruptionsAllowed"] -= 1
             status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = self._verbs.now
-            if dry_run or await self._write(found, budget, BUDGET):
+            if dry_run or await self._write(found, codec.encode(budget, BUDGET)):
                 return
         raise errors.TooManyRequests(BLOCKED, details={"retryAfterSeconds": 10}, retry_after_seconds=10)
 
@@ -250,58 +258,6 @@ class Subresources:
 
 
 # ------------------------------------------------------------------------------------------------- rules
-
-
-def assign(pod: Document, binding: Document, key: str, now: str) -> None:
-    """Put the pod on the binding's node, or raise why it may not go there."""
-    metadata, spec = pod["metadata"], pod["spec"]
-    name, wanted = metadata["name"], binding["metadata"]
-
-    def refuse(text: str) -> errors.Conflict:
-        return errors.Conflict(
-            f'Operation cannot be fulfilled on pods/binding "{name}": {text}',
-            details={"name": name, "kind": "pods/binding"},
-        )
-
-    if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
-        raise errors.Conflict.object(POD, name, uid_text(key, wanted["uid"], metadata["uid"]))
-    if wanted.get("resourceVersion") and wanted["resourceVersion"] != metadata["resourceVersion"]:
-        raise errors.Conflict.object(POD, name)
-    if metadata.get("deletionTimestamp"):
-        raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
-    if spec.get("nodeName"):
-        raise refuse(f"pod {name} is already assigned to node {quote(spec['nodeName'])}")
-    if spec.get("schedulingGates"):
-        raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
-    spec["nodeName"] = binding["target"]["name"]
-    for part in ("annotations", "labels"):
-        if wanted.get(part):
-            metadata[part] = {**(metadata.get(part) or {}), **wanted[part]}
-    pod["status"].pop("nominatedNodeName", None)
-    set_condition(pod, {"type": "PodScheduled", "status": "True"}, now)
-
-
-def set_condition(pod: Document, condition: Document, now: str) -> bool:
-    """Set a condition of the pod's status; return whether that changed anything."""
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    before = next((c for c in conditions if c.get("type") == condition["type"]), None)
-    changed_at = now
-    if before is not None and before.get("status") == condition["status"]:
-        changed_at = before.get("lastTransitionTime") or now
-    new: Document = {
-        "type": condition["type"],
-        "status": condition["status"],
-        "lastProbeTime": None,
-        "lastTransitionTime": changed_at,
-        **{key: condition[key] for key in ("reason", "message") if key in condition},
-    }
-    if before is None:
-        conditions.append(new)
-        return True
-    if before == new:
-        return False
-    conditions[conditions.index(before)] = new
-    return True
 
 
 def ignores_budgets(pod: Document) -> bool:

@@ -282,9 +282,7 @@ class Verbs:
         value = new.encode() if write.turn is None else await self.off_loop.run(write.turn, new.encode)
         return await self._insert(served, kind, namespace, name, value)
 
-    async def _insert(
-        self, served: Kind, kind: Kind, namespace: str, name: str, value: bytes
-    ) -> WriteResult:
+    async def _insert(self, served: Kind, kind: Kind, namespace: str, name: str, value: bytes) -> WriteResult:
         """Store a new object and return it as the client's version *served* shows it; raises AlreadyExists."""
         stored = Write(kind.key(namespace, name), value, 0, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
