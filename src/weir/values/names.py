@@ -17,6 +17,7 @@ Messages = tuple[str, ...]
 FINE: Final[Messages] = ()
 #: Of generated names: neither vowels nor digits that look like them, so that no words appear.
 SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_BYTES: Final = bytes(ord(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)]) for byte in range(256))
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = _LABEL + r"(\." + _LABEL + ")*"
@@ -354,7 +355,7 @@ def check_generated(check: Callable[[str], Messages], prefix: str) -> Messages:
 
 def name_suffix(random_bytes: Callable[[int], bytes]) -> str:
     """Return the five random characters at the end of a generated name."""
-    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in random_bytes(5))
+    return random_bytes(5).translate(_SUFFIX_BYTES).decode()
 
 
 def generate_name(prefix: str, random_bytes: Callable[[int], bytes]) -> str:

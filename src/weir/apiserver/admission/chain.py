@@ -42,6 +42,7 @@ from weir.apiserver.admission.toleration_lists import Toleration
 from weir.apiserver.admission.versions import Conversion, Unconverted, fetch
 from weir.objects.document import copied
 from weir.objects.kind import Kind
+from weir.observe.metrics import Instants
 from weir.values.names import name_suffix
 
 MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
@@ -133,6 +134,8 @@ class Seconds(Protocol):
     @property
     def note(self) -> Callable[[float], None]: ...
 
+    def also(self, instants: Instants) -> None: ...
+
     def fold(self) -> None: ...
 
 
@@ -144,6 +147,9 @@ class Durations(Protocol):
 
 class _Unheard:
     def note(self, seconds: float) -> None:
+        pass
+
+    def also(self, instants: Instants) -> None:
         pass
 
     def fold(self) -> None:
@@ -169,8 +175,8 @@ class Plan:
 
     steps: tuple[_Step, ...]
     plugins: tuple[Plugin, ...]
-    notes: tuple[Callable[[float], None], ...]  #: of the steps
     passed: tuple[Seconds, ...]
+    repeats: Instants  #: writes whose verdicts were known
     runs: int = 0  #: since the times were counted
 
 
@@ -316,9 +322,7 @@ class Chain:
         key = (operation, kind, subresource)
         for plan in (self._mutating.get(key), self._validating.get(key)):
             if plan is not None:
-                for note in plan.notes:
-                    note(0.0)
-                self._count_run(plan)
+                plan.repeats.count += 1
 
     def _run_mutating(self, a: Attributes) -> None:
         key = (a.operation, a.kind, a.subresource)
@@ -344,10 +348,6 @@ class Chain:
             refused.note(clock() - started)
             refused.fold()
             raise
-        self._count_run(plan)
-
-    @staticmethod
-    def _count_run(plan: Plan) -> None:
         plan.runs += 1
         if plan.runs >= _RUNS_TO_FOLD:
             plan.runs = 0
@@ -366,4 +366,7 @@ class Chain:
                 plugins.append(plugin)
                 counted.append(passed)
                 steps.append(_Step(plugin.name, run, passed.note))
-        return Plan(tuple(steps), tuple(plugins), tuple(step.note for step in steps), tuple(counted))
+        repeats = Instants()
+        for passed in counted:
+            passed.also(repeats)
+        return Plan(tuple(steps), tuple(plugins), tuple(counted), repeats)

@@ -157,10 +157,9 @@ class Reader:
         """Return a number that changes whenever any object of *kind* changed."""
         return self._versions.get(kind.prefix, 0)
 
-    def versions(self, prefixes: Iterable[str]) -> tuple[int, ...]:
-        """Return `version` of the kinds that lie under *prefixes*."""
-        known = self._versions
-        return tuple([known.get(prefix, 0) for prefix in prefixes])
+    def versions(self, prefixes: Iterable[str]) -> tuple[int | None, ...]:
+        """Return `version` of the kinds that lie under *prefixes*, None for those that never changed."""
+        return tuple(map(self._versions.get, prefixes))
 
     @property
     def revision(self) -> int:

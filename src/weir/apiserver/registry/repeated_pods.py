@@ -91,7 +91,7 @@ class _Known(NamedTuple):
     """A pod that was created, with holes."""
 
     user: User
-    versions: tuple[int, ...]  #: of the kinds that admission followed
+    versions: tuple[int | None, ...]  #: of the kinds that admission followed
     prefixes: tuple[str, ...]  #: of those kinds
     pieces: bytes  #: a format with places for what fills the holes
     fill: Callable[
@@ -184,7 +184,7 @@ class RepeatedPods:
             return
         prefixes = tuple(sorted(kind.prefix for kind in follows))
         versions = self._reader.versions(prefixes)
-        if any(version > like.revision for version in versions):
+        if any((version or 0) > like.revision for version in versions):
             return  # it changed meanwhile: which of the two the verdict follows from is not known
         text, token, tolerations = outline
         if token and token in like.key[0]:
