@@ -359,10 +359,21 @@ def test_other_users_programs_and_namespaces_are_looked_at_first() -> None:
         assert known_again([*sent[:7], other]) == [f"p-{number}" for number in range(2, 7)]
     first, second = (sent[7]._replace(user=user) for user in (b"dev", b"dev more"))
     more = [
-        one._replace(body=one.body.replace(b"p-7", b"q-%d" % n))
-        for n, one in enumerate((first, first, second))
+        one._replace(body=one.body.replace(b"p-7", b"q-%d" % number))
+        for number, one in enumerate((first, first, first, second))
     ]
-    assert known_again([*sent[:3], *more]) == ["p-2", "q-1"]
+    assert known_again([*sent[:3], *more]) == ["p-2", "q-2"]
+
+
+def test_pods_that_are_all_different_are_not_learnt() -> None:
+    async def run() -> int:
+        server = await started(ALL_FEATURES, VirtualClock())
+        for number in range(6):
+            one = pod(f"p-{number}", number, metadata={"labels": {"number": str(number)}})
+            assert (await ask(server, core("pods", one))).code == 201
+        return len(server.verbs._repeated._pods.known)
+
+    assert asyncio.run(run()) == 0
 
 
 def test_what_changes_while_a_pod_is_stored_is_seen_by_the_next() -> None:

@@ -3,8 +3,8 @@
 Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). `assign` is the rule, on documents. A scheduler
 binds pods by the thousand, each as it was created: for those `read` and `assigned` do the same on the texts, of which
 they change two places, and say None to whatever looks different.
-Plain definition: `assign` and the decoder of bodies; tests/property/test_binding.py holds them together. Pays 4 times:
-20 µs of CPU instead of 80.
+Plain definition: `assign` and the decoder of bodies; tests/property/test_binding.py holds them together. Pays 1.3
+times: a binding takes 74 µs of CPU instead of 100, without TLS and disk.
 Not here: the request, admission and the store (weir.apiserver.registry.subresources).
 """
 
