@@ -376,6 +376,24 @@ def test_pods_that_are_all_different_are_not_learnt() -> None:
     assert asyncio.run(run()) == 0
 
 
+def test_what_is_known_is_bounded_whatever_is_long_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.apiserver.registry.pod_spec_cache.MOST_BYTES", 60_000)
+
+    async def run() -> RepeatedPods:
+        server = await started(ALL_FEATURES, VirtualClock())
+        for number in range(60):
+            sent = core("pods", pod(f"p-{number}", 1 << number))
+            agent = b"%04d" % (number // 3) + b"x" * 4000  # three of a kind: one seen, one learnt, one known
+            assert (await ask(server, sent._replace(agent=agent))).code == 201
+        return server.verbs._repeated
+
+    found = asyncio.run(run())
+    assert 0 < sum(len(part) for key in found._seen.known for part in key) < 60_000
+    kept = [len(known.pieces) + sum(map(len, key)) for key, known in found._pods.known.items()]
+    assert 0 < sum(kept) < 60_000
+    assert 0 < sum(len(text) + len(sent.text) for text, sent in found._sent.known.items() if sent) < 60_000
+
+
 def test_what_changes_while_a_pod_is_stored_is_seen_by_the_next() -> None:
     """The verdict of the second pod is older than the range that appears before it is acknowledged."""
 

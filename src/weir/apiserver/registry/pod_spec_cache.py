@@ -48,6 +48,7 @@ Document = dict[str, Any]
 
 POD = by_kind("v1", "Pod")
 MOST_BYTES = 4 << 20  # of texts remembered, in each of the two memories
+ENTRY_BYTES = 500  # of an answer beside its texts
 MOST_SHAPES = 32  # of metadata, for each spec
 LARGEST_BYTES = 64 << 10  # a larger spec is not worth its memory
 _ROOT = root_of(POD)
@@ -145,7 +146,8 @@ class Memory(Generic[K, T]):
         self._bytes = 0
 
     def learn(self, asked: K, answer: T, size: int) -> None:
-        """Remember *answer*, in place of an earlier one; *size* is how many bytes both take."""
+        """Remember *answer*, in place of an earlier one; *size* is how many bytes the texts of both take."""
+        size += ENTRY_BYTES
         self._bytes += size - self._sizes.pop(asked, 0)
         self.known.pop(asked, None)
         self.known[asked], self._sizes[asked] = answer, size

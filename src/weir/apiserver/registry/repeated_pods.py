@@ -175,7 +175,7 @@ class RepeatedPods:
         if found and not any(validate_tolerations(found, "spec.tolerations", self._options)):
             shape = [{name: one[name] for name in one if name != "value"} for one in found]
             sent = _Sent(_encode(found)[:-1], _encode(shape))
-            self._sent.learn(text, sent, len(text))
+            self._sent.learn(text, sent, len(text) + len(sent.text) + len(sent.shape))
         return sent
 
     # --------------------------------------------------------------------------------------- once it was created
@@ -183,7 +183,7 @@ class RepeatedPods:
     def learn(self, like: Like, new: NewPod, write: WriteRequest) -> None:
         """Remember how *new*, which went the plain way, was stored, if it is the second of its kind: most have none."""
         if like.key not in self._seen.known:
-            self._seen.learn(like.key, True, len(like.key[0]))
+            self._seen.learn(like.key, True, sum(map(len, like.key)))
             return
         outline = new.outline()
         if outline is None or write.warnings or len(outline.text) > LARGEST_BYTES:
@@ -229,7 +229,7 @@ class RepeatedPods:
             bool(token),
             defaults,
         )
-        self._pods.learn(like.key, known, len(like.key[0]) + len(value))
+        self._pods.learn(like.key, known, sum(map(len, like.key)) + len(value))
 
     # ---------------------------------------------------------------------------------------------- once more
 
