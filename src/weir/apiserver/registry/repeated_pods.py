@@ -43,7 +43,7 @@ from weir.validate.ratchet import Options
 from weir.validate.tolerations import validate_tolerations
 from weir.values.names import check_dns1123_subdomain, generate_name, name_suffix
 
-__all__ = ["RepeatedPods"]
+__all__ = ["KnownVerdicts", "RepeatedPods"]
 
 _NO_NAME, _NO_UID, _NO_TIME = b"\2", b"\3", b"\4"  # bytes that no JSON text holds
 _HOLES = (NO_TOKEN_VOLUME, NO_TOLERATIONS, _NO_NAME, _NO_UID, _NO_TIME)
@@ -71,7 +71,7 @@ class _Body(msgspec.Struct, gc=False):
 _parts = msgspec.json.Decoder(_Body).decode
 
 
-class Admission(Protocol):
+class KnownVerdicts(Protocol):
     """What admission says of its own verdicts (weir.apiserver.admission.chain)."""
 
     def follows(self, a: Attributes) -> frozenset[Kind] | None:
@@ -99,9 +99,8 @@ class _Known(NamedTuple):
     versions: tuple[int | None, ...]  #: of the kinds that admission followed
     prefixes: tuple[str, ...]  #: of those kinds
     pieces: bytes  #: a format with places for what fills the holes
-    fill: Callable[
-        [tuple[bytes, ...]], tuple[bytes, ...]
-    ]  #: takes one of each hole, returns one for each place
+    #: takes one of each hole, returns one for each place
+    fill: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
     has_token: bool
     defaults: bytes  #: what stands behind the tolerations that were sent
 
@@ -123,7 +122,7 @@ class RepeatedPods:
         self,
         specs: PodSpecCache,
         reader: codec.Reader,
-        admission: Admission,
+        admission: KnownVerdicts,
         options: Options,
         random_bytes: Callable[[int], bytes],
     ) -> None:
@@ -132,7 +131,7 @@ class RepeatedPods:
         self._options, self._random_bytes = options, random_bytes
         self._pods: Memory[_Key, _Known] = Memory()
         self._seen: Memory[_Key, bool] = Memory()
-        self._sent: Memory[bytes, _Sent | None] = Memory()
+        self._sent: Memory[bytes, _Sent] = Memory()
 
     # ------------------------------------------------------------------------------------- as a client sends it
 

@@ -37,7 +37,7 @@ from weir.apiserver.registry.identity import (
 )
 from weir.apiserver.registry.new_object import NewObject
 from weir.apiserver.registry.pod_spec_cache import POD, NewPod, PodSpecCache
-from weir.apiserver.registry.repeated_pods import RepeatedPods
+from weir.apiserver.registry.repeated_pods import KnownVerdicts, RepeatedPods
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings
@@ -67,7 +67,7 @@ ATTEMPTS = 8
 _encode = msgspec.json.Encoder().encode
 
 
-class Admission(Protocol):
+class Admission(KnownVerdicts, Protocol):
     """The chain of admission plugins. An awaitable comes back only when a webhook must be asked."""
 
     def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
@@ -75,12 +75,6 @@ class Admission(Protocol):
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         """Raise why the object is refused."""
-
-    def follows(self, a: Attributes) -> frozenset[Kind] | None:
-        """Return the kinds whose objects decide about writes like this one; None when more than that does."""
-
-    def repeated(self, operation: str, kind: Kind, subresource: str) -> None:
-        """Count a write whose verdict was known."""
 
 
 class WriteResult(NamedTuple):
