@@ -353,6 +353,27 @@ def test_a_webhook_has_every_pod_looked_at() -> None:
     assert made == ["p-2", "p-3"]
 
 
+def test_policies_are_not_read_again_for_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> list[Kind]:
+        server = await started(ALL_FEATURES, VirtualClock())
+        sent = same_again(pod)
+        for one in (*AROUND[20:22], *sent[:2]):
+            assert (await ask(server, one)).code == 201
+        read: list[Kind] = []
+        plain = Reader.list_now
+
+        def noting(self: Reader, kind: Kind, namespace: str | None = None) -> Any:
+            read.append(kind)
+            return plain(self, kind, namespace)
+
+        monkeypatch.setattr(Reader, "list_now", noting)
+        for one in sent[4:7]:
+            assert (await ask(server, one)).code == 201
+        return read
+
+    assert asyncio.run(run()) == []
+
+
 def test_other_users_programs_and_namespaces_are_looked_at_first() -> None:
     sent = same_again(pod)
     for other in (sent[7]._replace(user=b"dev"), sent[7]._replace(agent=b"other")):

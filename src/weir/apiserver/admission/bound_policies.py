@@ -31,6 +31,7 @@ class BoundPolicies(Generic[P]):
         self.served: ServedKinds | None = None  #: custom kinds, which parameters may be of
         self._versions = (-1, -1, -1)
         self._bound: tuple[Bound[P], ...] = ()
+        self._has_bindings = False
         self._by_write: dict[tuple[str, Kind, str, bool], tuple[Bound[P], ...]] = {}
 
     def about(self, a: Attributes) -> tuple[Bound[P], ...]:
@@ -55,13 +56,14 @@ class BoundPolicies(Generic[P]):
         return found
 
     def follows(self) -> Collection[Kind] | None:
-        """Return what decides that there is no policy; None when one is bound to anything."""
-        return None if self._reader.list_now(self._binding, None) else (self._binding, self._policy)
+        """Return what decided, when last asked `about` a write, that there is no policy; None when one is bound."""
+        return None if self._has_bindings else (self._binding, self._policy)
 
     def _read(self, versions: tuple[int, int, int]) -> None:
         self._versions = versions
         self._by_write = {}
         bindings = self._reader.list_now(self._binding, None)
+        self._has_bindings = bool(bindings)
         if not bindings:
             self._bound = ()
             return

@@ -297,14 +297,13 @@ class Chain:
             await pending
 
     def follows(self, a: Attributes) -> frozenset[Kind] | None:
-        """Return the kinds whose objects decide about writes like *a*, which passed; None when more than those do.
+        """Return the kinds whose objects decide about creates like *a*, which passed; None when more than those do.
 
-        A write is like another if it differs in its name and in the values of its tolerations alone.
+        A create is like another if it differs in its name and in the values of its tolerations alone.
         """
-        key = (a.operation, a.kind, a.subresource)
         found: set[Kind] = set()
-        for plan in (self._mutating.get(key), self._validating.get(key)):
-            for plugin in plan.plugins if plan is not None else ():
+        for plan in self._plans(a.operation, a.kind, a.subresource):
+            for plugin in plan.plugins:
                 follows = getattr(plugin, "follows", None)
                 kinds = follows(a) if follows is not None else None
                 if kinds is None:
@@ -319,10 +318,13 @@ class Chain:
 
     def repeated(self, operation: str, kind: Kind, subresource: str) -> None:
         """Count a write whose verdict was known: every plugin has its part in it, and takes no time."""
+        for plan in self._plans(operation, kind, subresource):
+            plan.repeats.count += 1
+
+    def _plans(self, operation: str, kind: Kind, subresource: str) -> tuple[Plan, Plan]:
+        """Return both plans of a kind of write that has been asked about."""
         key = (operation, kind, subresource)
-        for plan in (self._mutating.get(key), self._validating.get(key)):
-            if plan is not None:
-                plan.repeats.count += 1
+        return self._mutating[key], self._validating[key]
 
     def _run_mutating(self, a: Attributes) -> None:
         key = (a.operation, a.kind, a.subresource)

@@ -17,10 +17,11 @@ import msgspec
 from weir import errors
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import uid_text
+from weir.apiserver.registry.pod_conditions import set_condition
 from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
-__all__ = ["assign", "assigned", "read", "set_condition"]
+__all__ = ["assign", "assigned", "read"]
 
 Document = dict[str, Any]
 POD = by_kind("v1", "Pod")
@@ -54,29 +55,6 @@ def assign(pod: Document, binding: Document, key: str, now: str) -> None:
             metadata[part] = {**(metadata.get(part) or {}), **wanted[part]}
     pod["status"].pop("nominatedNodeName", None)
     set_condition(pod, SCHEDULED, now)
-
-
-def set_condition(pod: Document, condition: Document, now: str) -> bool:
-    """Set a condition of the pod's status; return whether that changed anything."""
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    before = next((c for c in conditions if c.get("type") == condition["type"]), None)
-    changed_at = now
-    if before is not None and before.get("status") == condition["status"]:
-        changed_at = before.get("lastTransitionTime") or now
-    new: Document = {
-        "type": condition["type"],
-        "status": condition["status"],
-        "lastProbeTime": None,
-        "lastTransitionTime": changed_at,
-        **{key: condition[key] for key in ("reason", "message") if key in condition},
-    }
-    if before is None:
-        conditions.append(new)
-        return True
-    if before == new:
-        return False
-    conditions[conditions.index(before)] = new
-    return True
 
 
 # ------------------------------------------------------------------------------------------------ on the texts

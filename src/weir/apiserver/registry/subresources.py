@@ -16,10 +16,11 @@ from weir import errors
 from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.auth.tokens import Signer, token_request
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.binding import assign, assigned, read, set_condition
+from weir.apiserver.registry.binding import assign, assigned, read
 from weir.apiserver.registry.container_logs import ContainerLogs, LogOptions
 from weir.apiserver.registry.deletion import Deletion, success
 from weir.apiserver.registry.identity import check_namespace
+from weir.apiserver.registry.pod_conditions import set_condition
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.transport.bodies import JSON_TYPES, manager_of, media_type
 from weir.apiserver.transport.http import TEXT, Request, Response
@@ -88,7 +89,8 @@ class Subresources:
         """Assign a pod to a node; without a name in the URL the body names the pod."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("v1", "Binding")
-        usual = read(request.body) if media_type(request) in JSON_TYPES else None
+        is_small = request.turn is None  # a large body is read beside the loop
+        usual = read(request.body) if is_small and media_type(request) in JSON_TYPES else None
         if usual is not None:
             binding = usual
         else:

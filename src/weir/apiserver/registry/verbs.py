@@ -197,17 +197,19 @@ class Verbs:
 
     async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> WriteResult:
         """Create the object the body describes."""
-        is_pod = kind is POD and self.pod_specs is not None and request.turn is None
-        is_pod = is_pod and media_type(request) in JSON_TYPES
-        like = self._repeated.look(request, namespace) if is_pod and not request.query else None
+        is_json_pod = kind is POD and request.turn is None and media_type(request) in JSON_TYPES
+        pod_specs = self.pod_specs if is_json_pod else None
+        like = (
+            self._repeated.look(request, namespace) if pod_specs is not None and not request.query else None
+        )
         if like is not None and like.known is not None:
             name, value = self._repeated.make(like, like.known, self._new_uid, self.now)
             warnings.extend(name_warnings(name, HOSTNAME_OF_POD))
             return await self._insert(POD, POD, namespace, name, value)
         options = WriteOptions.parse(request.params, "CreateOptions")
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
-        if is_pod and self.pod_specs is not None:
-            known = self.pod_specs.read(request.body)
+        if pod_specs is not None:
+            known = pod_specs.read(request.body)
             if known is not None:
                 result = await self._create(write, known)
                 if like is not None:
