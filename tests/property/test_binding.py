@@ -26,7 +26,7 @@ BINDING = {
     "metadata": {"name": "web", "namespace": "default", "uid": UID},
     "target": {"kind": "Node", "name": "node-1"},
 }
-CREATED = {
+CREATED: dict[str, Any] = {
     "metadata": {"name": "web", "namespace": "default", "uid": UID, "labels": {"status": '},"status":{'}},
     "spec": {"containers": [{"name": "c", "image": "a"}]},
     "status": {"phase": "Pending", "qosClass": "BestEffort"},
@@ -78,7 +78,8 @@ pods = st.builds(
         optional={
             "phase": st.sampled_from(["Pending", "Running"]),
             "message": texts,
-            "nominatedNodeName": texts,
+            "nominatedNodeName": texts | st.sampled_from(["node-1", "n"]),
+            "allocatedResources": st.dictionaries(st.sampled_from(["nominatedNodeName", "cpu"]), texts),
             "conditions": st.sampled_from([[], [SCHEDULED], [{"type": "Ready", "status": "True"}]]),
         },
     ),
@@ -107,8 +108,12 @@ def test_a_text_is_bound_as_a_document_is(pod: dict[str, Any], binding: dict[str
     assert made is None or made == plainly(value, binding)
 
 
-def test_a_pod_as_it_was_created_is_bound_as_text() -> None:
-    assert assigned(stored(CREATED), BINDING, NOW) == plainly(stored(CREATED), BINDING)
+@pytest.mark.parametrize(
+    "status", [{}, {"nominatedNodeName": "node-1", "startTime": NOW}, {"nominatedNodeName": "b"}]
+)
+def test_a_pod_as_it_was_created_or_nominated_is_bound_as_text(status: dict[str, Any]) -> None:
+    value = stored({**CREATED, "status": {**CREATED["status"], **status}})
+    assert assigned(value, BINDING, NOW) == plainly(value, BINDING)
 
 
 SENT = [

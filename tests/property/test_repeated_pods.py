@@ -8,83 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
+from tests.property.remembering import Sent, ask, counted_by_admission, shown, started
 from weir.apiserver.admission.attributes import POD
 from weir.apiserver.admission.chain import Chain
-from weir.apiserver.auth.authn import MASTERS, User, proven
-from weir.apiserver.build import build
-from weir.apiserver.options import Options, open_store
 from weir.apiserver.registry.codec import Reader
 from weir.apiserver.registry.repeated_pods import RepeatedPods
 from weir.apiserver.registry.verbs import Verbs
-from weir.apiserver.server import ApiServer
-from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 REGISTRATION = "admissionregistration.k8s.io/v1"
-USERS = {
-    b"admin": proven("admin", (MASTERS,)),
-    b"dev": proven("dev", ("a",)),
-    b"kubelet": proven("system:node:n", ("system:nodes",)),
-}
-MORE_GROUPS = proven("dev", ("a", "b"))
-
-
-class Sent(NamedTuple):
-    """One request."""
-
-    path: str
-    body: bytes
-    method: str = "POST"
-    user: bytes = b"admin"
-    agent: bytes = b"controller/v1"
-    query: str = ""
-
-
-class Authenticator:
-    """Believes whoever says who it is; a second word stands for more groups."""
-
-    def authenticate(self, request: Request) -> User:
-        name = request.headers[b"authorization"]
-        return USERS.get(name) or MORE_GROUPS
-
-
-async def started(gates: Gates, clock: VirtualClock) -> ApiServer:
-    options = Options(
-        Path(),
-        store="memory",
-        insecure=True,
-        gates=gates,
-        authorization_modes=("AlwaysAllow",),
-        random_bytes=random.Random(1).randbytes,
-    )
-    server = (await build(options, await open_store(options, clock), clock)).server
-    server._security = server._security._replace(authenticator=Authenticator())
-    return server
-
-
-async def ask(server: ApiServer, sent: Sent) -> Any:
-    headers = {
-        b"content-type": b"application/json",
-        b"user-agent": sent.agent,
-        b"authorization": sent.user,
-    }
-    return await server.handle(Request(sent.method, sent.path, sent.query, headers, sent.body))
 
 
 async def history(
@@ -99,16 +45,9 @@ async def history(
     for sent in requests:
         await clock.advance(timedelta(seconds=0.4))
         answer = await ask(server, sent)
-        warned = [value for name, value in answer.headers or () if name == b"Warning"]
-        answers.append((answer.code, answer.body, warned))
+        answers.append(shown(answer))
     stored = [item.value for item in server.verbs.store.range(POD.prefix).items]
-    page = await ask(server, Sent("/metrics", b"", "GET"))
-    counted = [
-        line
-        for line in page.body.decode().splitlines()
-        if line.startswith("apiserver_admission_controller_admission_duration_seconds_count")
-    ]
-    return answers, stored, "\n".join(counted)
+    return answers, stored, await counted_by_admission(server)
 
 
 @contextmanager
@@ -392,7 +331,7 @@ def test_pods_that_are_all_different_are_not_learnt() -> None:
         for number in range(6):
             one = pod(f"p-{number}", number, metadata={"labels": {"number": str(number)}})
             assert (await ask(server, core("pods", one))).code == 201
-        return len(server.verbs._repeated._pods.known)
+        return len(server.verbs._repeated_pods._pods.known)
 
     assert asyncio.run(run()) == 0
 
@@ -406,7 +345,7 @@ def test_what_is_known_is_bounded_whatever_is_long_about_it(monkeypatch: pytest.
             sent = core("pods", pod(f"p-{number}", 1 << number))
             agent = b"%04d" % (number // 3) + b"x" * 4000  # three of a kind: one seen, one learnt, one known
             assert (await ask(server, sent._replace(agent=agent))).code == 201
-        return server.verbs._repeated
+        return server.verbs._repeated_pods
 
     found = asyncio.run(run())
     assert 0 < sum(len(part) for key in found._seen.known for part in key) < 60_000

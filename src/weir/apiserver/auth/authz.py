@@ -11,7 +11,7 @@ Not here: the rules themselves (weir.apiserver.auth.rbac, weir.apiserver.auth.no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from weir.apiserver.admission.attributes import Reader
@@ -21,6 +21,7 @@ from weir.apiserver.auth.rbac import NO_OPINION, Action, Compiled, Decision, Pol
 from weir.apiserver.auth.rule_coverage import EVERYTHING
 from weir.apiserver.bootstrap.policy import node_rules
 from weir.errors import Forbidden
+from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.selectors import fields
 from weir.values.quoting import quote
@@ -30,6 +31,7 @@ CLUSTER_ROLE = by_kind(f"{RBAC}/v1", "ClusterRole")
 ROLE = by_kind(f"{RBAC}/v1", "Role")
 CLUSTER_ROLE_BINDING = by_kind(f"{RBAC}/v1", "ClusterRoleBinding")
 ROLE_BINDING = by_kind(f"{RBAC}/v1", "RoleBinding")
+_POLICY = (CLUSTER_ROLE, ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING)
 MODES = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
 _ALLOWED = Decision(True)
 
@@ -101,15 +103,16 @@ class Authorizer:
                 reasons.append(f"{called}: {decision.reason}")
         return Decision(False, "\n".join(reasons)) if reasons else NO_OPINION
 
+    def follows(self, user: User) -> Collection[Kind] | None:
+        """Return the kinds whose objects decide what *user* may do; None when more than that does."""
+        if self._allows_all or MASTERS in user.groups:
+            return ()
+        return _POLICY if NODES_GROUP not in user.groups else None
+
     def policy(self) -> Policy:
         """Return RBAC's policy as of now."""
         read, version = self._reader.list_now, self._reader.version
-        versions = (
-            version(CLUSTER_ROLE),
-            version(ROLE),
-            version(CLUSTER_ROLE_BINDING),
-            version(ROLE_BINDING),
-        )
+        versions = tuple(map(version, _POLICY))
         if self._policy is None or self._policy[0] != versions:
             policy = Policy.build(
                 read(CLUSTER_ROLE, None),

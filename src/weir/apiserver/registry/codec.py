@@ -78,6 +78,15 @@ def just_stored(kind: Kind, value: bytes) -> bytes:
     return served(kind, value)
 
 
+def unstamped(value: bytes) -> bytes:
+    """Return a stored value as it was before the store inserted the revision.
+
+    >>> unstamped(b'{"metadata":{"resourceVersion":"7","name":"a"}}')
+    b'{"metadata":{"resourceVersion":"","name":"a"}}'
+    """
+    return HEAD + value[value.index(b'"', STAMP) :]
+
+
 def is_of_another_version(kind: Kind, value: bytes) -> bool:
     """Return whether a custom resource lies in the store in a version that is not the storage version any more."""
     if not isinstance(kind, CustomResourceKind):

@@ -38,6 +38,7 @@ from weir.apiserver.registry.identity import (
 from weir.apiserver.registry.new_object import NewObject
 from weir.apiserver.registry.pod_spec_cache import POD, NewPod, PodSpecCache
 from weir.apiserver.registry.repeated_pods import KnownVerdicts, RepeatedPods
+from weir.apiserver.registry.repeated_writes import NEW, RepeatedWrites
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings
@@ -113,9 +114,11 @@ class Verbs:
         self.off_loop, self.conversion = parts.off_loop or OffLoop(), parts.conversion
         self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
         options = options_for(parts.gates)
-        self._repeated = RepeatedPods(
+        self._repeated_pods = RepeatedPods(
             self.pod_specs, parts.reader, parts.admission, options, parts.random_bytes
         )
+        #: None: every write is looked at
+        self.repeated: RepeatedWrites | None = RepeatedWrites(parts.store, parts.reader, parts.admission)
         self._entropy = bytearray()
         self._second, self._now = -1, ""
 
@@ -197,27 +200,55 @@ class Verbs:
 
     async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> WriteResult:
         """Create the object the body describes."""
-        is_json_pod = kind is POD and request.turn is None and media_type(request) in JSON_TYPES
-        pod_specs = self.pod_specs if is_json_pod else None
-        like = (
-            self._repeated.look(request, namespace) if pod_specs is not None and not request.query else None
-        )
-        if like is not None and like.known is not None:
-            name, value = self._repeated.make(like, like.known, self._new_uid, self.now)
-            warnings.extend(name_warnings(name, HOSTNAME_OF_POD))
-            return await self._insert(POD, POD, namespace, name, value)
+        if request.turn is None and media_type(request) in JSON_TYPES:
+            if kind is POD and self.pod_specs is not None:
+                return await self._create_pod(request, namespace, warnings, self.pod_specs)
+            if self.repeated is not None and kind in NEW:
+                return await self._create_repeated(request, kind, namespace, warnings, self.repeated)
+        _, result = await self._create_plainly(request, kind, namespace, warnings)
+        return result
+
+    async def _create_plainly(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
+    ) -> tuple[WriteRequest, WriteResult]:
         options = WriteOptions.parse(request.params, "CreateOptions")
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
-        if pod_specs is not None:
-            known = pod_specs.read(request.body)
-            if known is not None:
-                result = await self._create(write, known)
-                if like is not None:
-                    self._repeated.learn(like, known, write)
-                return result
         document, found = await self.decode(request, kind, options.field_validation)
         warnings.extend(found)
-        return await self.create_document(write, document)
+        return write, await self.create_document(write, document)
+
+    async def _create_repeated(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str], repeated: RepeatedWrites
+    ) -> WriteResult:
+        """Create an object that may be like one before."""
+        like = repeated.look_at_new(request, kind, namespace, self.now)
+        if like is not None and like.is_known:
+            name = generate_name(like.generate_name, self.random_bytes)
+            return await self._insert(kind, kind, namespace, name, repeated.made(like, self._new_uid(), name))
+        write, result = await self._create_plainly(request, kind, namespace, warnings)
+        if like is not None:
+            repeated.learn(like, write, request.body, result.body)
+        return result
+
+    async def _create_pod(
+        self, request: Request, namespace: str, warnings: list[str], pod_specs: PodSpecCache
+    ) -> WriteResult:
+        """Create a pod, which may be like one before or have the spec of one."""
+        like = self._repeated_pods.look(request, namespace) if not request.query else None
+        if like is not None and like.known is not None:
+            name, value = self._repeated_pods.make(like, like.known, self._new_uid, self.now)
+            warnings.extend(name_warnings(name, HOSTNAME_OF_POD))
+            return await self._insert(POD, POD, namespace, name, value)
+        known = pod_specs.read(request.body)
+        if known is None:
+            _, result = await self._create_plainly(request, POD, namespace, warnings)
+            return result
+        options = WriteOptions.parse(request.params, "CreateOptions")
+        write = WriteRequest.of(request, POD, namespace, "", "", options, warnings)
+        result = await self._create(write, known)
+        if like is not None:
+            self._repeated_pods.learn(like, known, write)
+        return result
 
     async def create_document(self, write: WriteRequest, document: Document) -> WriteResult:
         """Create a decoded object."""
@@ -441,6 +472,16 @@ class Verbs:
             if write.turn
             else codec.encode(new, kind)
         )
+        outcome = await self.store_change(served, name, found, value, named_version=named_version)
+        if outcome is not None:
+            write.replaced = found.mod_revision
+        return outcome
+
+    async def store_change(
+        self, served: Kind, name: str, found: KeyValue, value: bytes, *, named_version: bool = False
+    ) -> WriteResult | None:
+        """Store *value* in place of *found*; None when another write was faster and the client named no version."""
+        kind = hub_of(served)
         stored = Write(found.key, value, found.mod_revision, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
