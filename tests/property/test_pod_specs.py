@@ -288,7 +288,7 @@ def test_pods_that_differ_in_tolerations_share_what_is_known() -> None:
 
 
 def test_the_oldest_is_forgotten_when_too_much_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.apiserver.registry.pod_spec_cache.MOST_BYTES", 1000)
+    monkeypatch.setattr("weir.apiserver.registry.memory.MOST_BYTES", 1000)
     known = PodSpecCache()
     for n in range(100):
         text = json.dumps(SOUND).replace("app:1", f"app:{n}").encode()

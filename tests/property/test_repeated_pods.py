@@ -337,7 +337,7 @@ def test_pods_that_are_all_different_are_not_learnt() -> None:
 
 
 def test_what_is_known_is_bounded_whatever_is_long_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.apiserver.registry.pod_spec_cache.MOST_BYTES", 60_000)
+    monkeypatch.setattr("weir.apiserver.registry.memory.MOST_BYTES", 60_000)
 
     async def run() -> RepeatedPods:
         server = await started(ALL_FEATURES, VirtualClock())

@@ -468,7 +468,21 @@ def expected_name(world: World, n: int) -> Sent:
     return finalizers(world, n, PROTECTION, ownerReferences=[owner])
 
 
-#: Words that meet what is not cut: in another order of fields, behind an escape, as a name that was sent.
+def managed(world: World, n: int) -> Sent:
+    """A client says who owns a field since when: before the next write, or from some pod on after it."""
+    entry = {
+        "manager": "me",
+        "operation": "Update",
+        "apiVersion": "resource.k8s.io/v1",
+        "time": world.time(5 if n > 6 else -5),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:devices": {"f:requests": {}}}},
+    }
+    return finalizers(world, n, managedFields=[entry])
+
+
+#: Words that meet what is not cut: in another order of fields, behind an escape, as a name that was sent; and times
+#: that are not what they were to each other.
 MEETINGS: list[list[Step]] = [
     [*USUAL[:6], turned_selector],
     [*USUAL[:2], turned_name],
@@ -484,6 +498,7 @@ MEETINGS: list[list[Step]] = [
     ],
     [POD_FORMS[0], CLAIM_FORMS[4], lambda world, n: deleted(f"{CLAIMS}/p-0-gpu-named")],
     [*USUAL[:5], lambda world, n: deleted(f"{CLAIMS}/{world.claim(n)['name']}"), FINALIZER_FORMS[5]],
+    [*USUAL[:2], managed, USUAL[4]],
 ]
 
 
@@ -570,31 +585,56 @@ def test_a_policy_and_a_quota_have_every_write_looked_at() -> None:
     assert len(known_again(bound)) == len(known_again(charged)) == 2
 
 
-def test_rights_that_go_are_missed() -> None:
-    """Rights on parts of a claim's status are looked at while the object is known."""
+def everything(resources: list[str]) -> list[Document]:
+    return [{"apiGroups": ["*"], "resources": resources, "verbs": ["*"]}]
 
-    def everything(resources: list[str]) -> list[Document]:
-        return [{"apiGroups": ["*"], "resources": resources, "verbs": ["*"]}]
 
-    role = posted(f"{RBAC}/clusterroles", {"metadata": {"name": "dev"}, "rules": everything(["*"])})
-    to_dev = {
-        "metadata": {"name": "dev"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "dev"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "dev"}],
-    }
-    less = patch(f"{RBAC}/clusterroles/dev", {"rules": everything(["resourceclaims/status"])})
-    steps = [*USUAL[:5], STATUS_FORMS[1]]
-    given_rights = [
-        Planned(0, None, around=one) for one in (role, posted(f"{RBAC}/clusterrolebindings", to_dev))
-    ]
-    planned = [*given_rights, *of_each_pod(steps, less)]
+def bound_to(kind: str, name: str, role: str) -> Sent:
+    group = "rbac.authorization.k8s.io"
+    return posted(
+        f"{RBAC}/clusterrolebindings",
+        {
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": group, "kind": kind, "name": name}],
+        },
+    )
+
+
+RIGHTS = [
+    posted(f"{RBAC}/clusterroles", {"metadata": {"name": "all"}, "rules": everything(["*"])}),
+    posted(
+        f"{RBAC}/clusterroles", {"metadata": {"name": "some"}, "rules": everything(["resourceclaims/status"])}
+    ),
+    bound_to("User", "dev", "some"),
+    bound_to("Group", "b", "all"),
+]
+
+
+def by(user: bytes, step: Step) -> Step:
+    return lambda world, n: step(world, n)._replace(user=user)
+
+
+def codes_of_status(planned: list[Planned]) -> list[int]:
+    """Return how the writes of a claim's status were answered, where rights are asked for."""
+    planned = [*(Planned(0, None, around=one) for one in RIGHTS), *planned]
     with counting() as known:
         answers, _, _ = asyncio.run(history(ALL_FEATURES, planned, remembers=True, modes=("RBAC",)))
     assert known.count("PATCH resourceclaims/status") == 2
-    codes = [code for code, _, _ in answers]
-    assert codes[:2] == [201, 201]
-    assert codes[2 + 5 : 2 + 30 : 6] == [200] * 5
-    assert codes[2 + 31 + 5 :: 6] == [422] * 5
+    assert {code for code, _, _ in answers[: len(RIGHTS)]} == {201}
+    return [answer[0] for answer, one in zip(answers, planned, strict=True) if one.step not in (None, *USUAL)]
+
+
+def test_rights_that_go_are_missed() -> None:
+    """Rights on parts of a claim's status are looked at while the object is known."""
+    less = patch(f"{RBAC}/clusterroles/all", {"rules": everything(["resourceclaims/status"])})
+    steps = [*USUAL[:5], by(b"dev more", STATUS_FORMS[0])]
+    assert codes_of_status(of_each_pod(steps, less)) == [200] * 5 + [422] * 5
+
+
+def test_rights_of_another_of_the_same_name_are_others() -> None:
+    first, second = (of_each_pod([*USUAL[:5], by(user, STATUS_FORMS[0])]) for user in (b"dev more", b"dev"))
+    assert codes_of_status([*first[:30], *second[30:]]) == [200] * 5 + [422] * 5
 
 
 def test_a_write_between_look_and_commit_is_not_lost() -> None:
@@ -626,7 +666,7 @@ def test_a_write_between_look_and_commit_is_not_lost() -> None:
 
 
 def test_what_is_known_is_bounded_whatever_is_long_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.apiserver.registry.pod_spec_cache.MOST_BYTES", 60_000)
+    monkeypatch.setattr("weir.apiserver.registry.memory.MOST_BYTES", 60_000)
 
     async def run() -> RepeatedWrites:
         clock = VirtualClock()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ from weir.apiserver.patches.kind_form import zero_document
 from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.memory import Memory
 from weir.apiserver.registry.new_object import NewObject
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
@@ -42,13 +43,11 @@ from weir.validate.ratchet import Options, options_for
 from weir.validate.tolerations import validate_tolerations
 from weir.values.names import SUFFIX_ALPHABET
 
-__all__ = ["POD", "Judged", "Look", "Memory", "NewPod", "Outline", "PodSpecCache"]
+__all__ = ["POD", "Judged", "Look", "NewPod", "Outline", "PodSpecCache"]
 
 Document = dict[str, Any]
 
 POD = by_kind("v1", "Pod")
-MOST_BYTES = 4 << 20  # of texts remembered, in each of the two memories
-ENTRY_BYTES = 500  # of an answer beside its texts
 MOST_SHAPES = 32  # of metadata, for each spec
 LARGEST_BYTES = 64 << 10  # a larger spec is not worth its memory
 _ROOT = root_of(POD)
@@ -131,30 +130,6 @@ class Outline(NamedTuple):
     text: bytes  #: with `NO_TOKEN_VOLUME` and `NO_TOLERATIONS` in it
     token: bytes  #: the name of the token's volume, empty when there is none
     tolerations: bytes  #: the field with its name, empty when there are none
-
-
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
-
-
-class Memory(Generic[K, T]):
-    """Answers by what was asked, the oldest forgotten when too many bytes are kept."""
-
-    def __init__(self) -> None:
-        self.known: dict[K, T] = {}
-        self._sizes: dict[K, int] = {}
-        self._bytes = 0
-
-    def learn(self, asked: K, answer: T, size: int) -> None:
-        """Remember *answer*, in place of an earlier one; *size* is how many bytes the texts of both take."""
-        size += ENTRY_BYTES
-        self._bytes += size - self._sizes.pop(asked, 0)
-        self.known.pop(asked, None)
-        self.known[asked], self._sizes[asked] = answer, size
-        while self._bytes > MOST_BYTES:
-            oldest = next(iter(self.known))
-            self._bytes -= self._sizes.pop(oldest)
-            del self.known[oldest]
 
 
 def _shape(metadata: Document) -> Hashable:

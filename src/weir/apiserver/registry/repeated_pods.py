@@ -27,12 +27,12 @@ from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.admission.service_account import TOKEN_VOLUME
 from weir.apiserver.auth.authn import User
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.memory import Memory
 from weir.apiserver.registry.pod_spec_cache import (
     LARGEST_BYTES,
     NO_TOKEN_VOLUME,
     NO_TOLERATIONS,
     POD,
-    Memory,
     NewPod,
     PodSpecCache,
 )
