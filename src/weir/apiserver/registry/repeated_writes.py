@@ -72,8 +72,20 @@ _WORDS: Final = {
     b'"pool":"': _NAME,
     b'"device":"': _LABEL,
 }
+_TRIES: Final = (
+    32  # learning takes as long as the write itself, and what differs in more than words is never known
+)
 _LONGEST_WORD: Final = 63  # a name of a label's length is sound wherever a name may stand
-_cut_at = re.compile(rb'(%b)([^"\\]*)(?=\\?")' % b"|".join(map(re.escape, _WORDS))).split
+_spaced: Final = {
+    before: before.replace(b":", b": ").replace(b",", b", ") for before in _WORDS if b"\\" not in before
+}
+
+
+def _cutter(before: Iterable[bytes]) -> Callable[[bytes], list[bytes]]:
+    return re.compile(rb'(%b)([^"\\]*)(?=\\?")' % b"|".join(map(re.escape, before))).split
+
+
+_cut_stored_at, _cut_body_at = _cutter(_WORDS), _cutter([*_WORDS, *_spaced.values()])
 _paths_with_uids = re.compile(rb'"k:\{\\"uid\\":\\"(%b)' % _UID).findall
 _HOLE: Final = b"\0"  # which no JSON text holds
 _OWN_NAME: Final = b'"name":"\1"'
@@ -97,8 +109,9 @@ def _is_time(word: bytes) -> bool:
 
 
 _sound: Final[dict[bytes, Callable[[bytes], object]]] = {
-    before: _is_time if looks is _TIME else re.compile(rb"(?=.{1,%d}$)%b" % (_LONGEST_WORD, looks)).fullmatch
+    spelt: _is_time if looks is _TIME else re.compile(rb"(?=.{1,%d}$)%b" % (_LONGEST_WORD, looks)).fullmatch
     for before, looks in _WORDS.items()
+    for spelt in (before, _spaced.get(before, before))
 }
 
 
@@ -109,13 +122,14 @@ class _Text(NamedTuple):
     words: list[bytes]
 
 
-def _cut(text: bytes) -> _Text | None:
-    """Cut the words out of a text; None when one of them looks otherwise.
+def _cut(pieces: list[bytes]) -> _Text | None:
+    """Take the words out of a text, which comes as text, what precedes a word, the word, text, and so on.
 
-    >>> _cut(b'{"status":{"nominatedNodeName":"n"}}')
-    _Text(rest=b'{"status":{"nominatedNodeName":"\\x00"}}', words=[b'n'])
+    None comes back when one of the words looks otherwise.
+
+    >>> _cut(_cut_body_at(b'{"status": {"nominatedNodeName": "n"}}'))
+    _Text(rest=b'{"status": {"nominatedNodeName": "\\x00"}}', words=[b'n'])
     """
-    pieces = _cut_at(text)  # text, what precedes a word, the word, text, and so on
     words = pieces[2::3]
     for before, word in zip(pieces[1::3], words, strict=True):
         if not _sound[before](word):
@@ -127,7 +141,7 @@ def _cut(text: bytes) -> _Text | None:
 def _cut_stored(value: bytes, name: str) -> _Text | None:
     """Cut the words out of the stored value of the object *name*, first its version; its name has a hole of its own."""
     end = value.index(b'"', codec.STAMP)
-    cut = _cut(value[end:].replace(b'"name":"%b"' % name.encode(), _OWN_NAME, 1))
+    cut = _cut(_cut_stored_at(value[end:].replace(b'"name":"%b"' % name.encode(), _OWN_NAME, 1)))
     return _Text(cut.rest, [value[codec.STAMP : end], *cut.words]) if cut is not None else None
 
 
@@ -200,7 +214,8 @@ class RepeatedWrites:
 
     def __init__(self, store: Store, reader: codec.Reader, admission: KnownVerdicts) -> None:
         self._store, self._reader, self._admission = store, reader, admission
-        self._seen: Memory[_Sent, bool] = Memory()
+        #: how often more a write with such a body is learnt before one was known
+        self._tries: Memory[_Sent, int] = Memory()
         #: None: a write of this kind did not come out as foretold
         self._writes: Memory[_Key, _Known | None] = Memory()
 
@@ -239,14 +254,15 @@ class RepeatedWrites:
         body, query = request.body, request.query
         if request.turn is not None or "dryRun" in query or b"\\" in body:  # an escape may hide a word
             return None
-        cut = _cut(body)
+        cut = _cut(_cut_body_at(body))
         if cut is None:
             return None
         agent = request.headers.get(b"user-agent", b"")
         asked = (kind, subresource, media, query, namespace, agent, request.user.name, cut.rest)
-        if asked in self._seen.known:
-            return asked, cut
-        self._seen.learn(asked, True, _size(asked))
+        tries = self._tries.known.get(asked)
+        if tries is not None:
+            return (asked, cut) if tries > 0 else None
+        self._tries.learn(asked, _TRIES, _size(asked))
         return None
 
     def _like(
@@ -266,7 +282,10 @@ class RepeatedWrites:
 
     def made(self, like: Like, *drawn: str) -> bytes:
         """Return the value to store for a write that is known; *drawn* is what the server chose for it."""
-        kind, subresource, *_ = like.key[0]
+        asked = like.key[0]
+        kind, subresource = asked[:2]
+        if asked in self._tries.known:
+            self._tries.known[asked] = _TRIES
         self._admission.repeated(CREATE if like.found is None else UPDATE, kind, subresource)
         return like.known.made([*like.words, *map(str.encode, drawn)])
 
@@ -274,7 +293,9 @@ class RepeatedWrites:
 
     def learn(self, like: Like, write: WriteRequest, body: bytes, shown: bytes) -> None:
         """Remember what the write in *body* made, *shown* to the client; it went the plain way."""
-        kind, found = write.kind, like.found
+        kind, found, asked = write.kind, like.found, like.key[0]
+        if asked in self._tries.known:
+            self._tries.known[asked] -= 1
         if write.warnings or (found is not None and write.replaced != found.mod_revision):
             return  # something is to be said, or another write came between
         value = b"{" + shown[len(codec.prefix(kind)) :]
@@ -296,7 +317,7 @@ class RepeatedWrites:
             known = like.known._replace(is_proven=True)
         else:
             known = None  # something looks at the words
-        asked, rest, _ = like.key
+        rest = like.key[1]
         size = _size(asked) + len(rest) + (len(known.pieces) if known is not None else 0)
         self._writes.learn(like.key, known, size)
 
