@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from weir.apiserver.admission.chain import Chain
 from weir.apiserver.auth.authn import MASTERS, User, proven
 from weir.apiserver.build import build
 from weir.apiserver.options import Options, open_store
+from weir.apiserver.registry.codec import Reader
 from weir.apiserver.server import ApiServer
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 from weir.gates import Gates
+from weir.objects.kind import Kind
 
 USERS = {
     b"admin": proven("admin", (MASTERS,)),
@@ -78,3 +84,37 @@ async def counted_by_admission(server: ApiServer) -> str:
     page = await ask(server, Sent("/metrics", b"", "GET"))
     counts = "apiserver_admission_controller_admission_duration_seconds_count"
     return "\n".join(line for line in page.body.decode().splitlines() if line.startswith(counts))
+
+
+@contextmanager
+def read_by_admission() -> Iterator[tuple[set[Kind], list[frozenset[Kind] | None]]]:
+    """Collect the kinds that admission reads, and what it says it follows each time it is asked."""
+    read: set[Kind] = set()
+    followed: list[frozenset[Kind] | None] = []
+    plain = {name: getattr(Reader, name) for name in ("get_now", "list_now", "version", "follow")}
+    follows = Chain.follows
+
+    def noting(name: str) -> Callable[..., Any]:
+        def call(self: Reader, kind: Kind, *arguments: Any) -> Any:
+            read.add(kind)
+            return plain[name](self, kind, *arguments)
+
+        return call
+
+    def noted(self: Chain, a: Any) -> frozenset[Kind] | None:
+        followed.append(follows(self, a))
+        return followed[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for step in ("mutate", "validate"):
+            inner = getattr(Chain, step)
+
+            def during(self: Chain, a: Any, inner: Any = inner) -> Any:
+                with pytest.MonkeyPatch.context() as inside:
+                    for name in plain:
+                        inside.setattr(Reader, name, noting(name))
+                    return inner(self, a)
+
+            patch.setattr(Chain, step, during)
+        patch.setattr(Chain, "follows", noted)
+        yield read, followed

@@ -19,9 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from tests.property.remembering import Sent, ask, counted_by_admission, shown, started
+from tests.property.remembering import Sent, ask, counted_by_admission, read_by_admission, shown, started
 from weir.apiserver.admission.attributes import POD
-from weir.apiserver.admission.chain import Chain
 from weir.apiserver.registry.codec import Reader
 from weir.apiserver.registry.repeated_pods import RepeatedPods
 from weir.apiserver.registry.verbs import Verbs
@@ -380,37 +379,7 @@ def test_what_changes_while_a_pod_is_stored_is_seen_by_the_next() -> None:
 def test_admission_reads_nothing_but_what_it_says_it_follows() -> None:
     async def run() -> tuple[set[Kind], frozenset[Kind] | None]:
         server = await started(ALL_FEATURES, VirtualClock())
-        read: set[Kind] = set()
-        followed: list[frozenset[Kind] | None] = []
-        plain = {name: getattr(Reader, name) for name in ("get_now", "list_now", "version", "follow")}
-
-        def noting(name: str) -> Callable[..., Any]:
-            def call(self: Reader, kind: Kind, *arguments: Any) -> Any:
-                read.add(kind)
-                return plain[name](self, kind, *arguments)
-
-            return call
-
-        with pytest.MonkeyPatch.context() as patch:
-            chain = server.verbs.admission
-            assert isinstance(chain, Chain)
-            for step in ("mutate", "validate"):
-                inner = getattr(Chain, step)
-
-                def during(self: Chain, a: Any, inner: Any = inner) -> Any:
-                    with pytest.MonkeyPatch.context() as inside:
-                        for name in plain:
-                            inside.setattr(Reader, name, noting(name))
-                        return inner(self, a)
-
-                patch.setattr(Chain, step, during)
-            follows = Chain.follows
-
-            def noted(self: Chain, a: Any) -> frozenset[Kind] | None:
-                followed.append(follows(self, a))
-                return followed[-1]
-
-            patch.setattr(Chain, "follows", noted)
+        with read_by_admission() as (read, followed):
             for sent in same_again(pod):
                 assert (await ask(server, sent)).code == 201
         return read, followed[-1]

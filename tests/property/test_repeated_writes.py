@@ -19,12 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from tests.property.remembering import Sent, ask, counted_by_admission, shown, started
+from tests.property.remembering import Sent, ask, counted_by_admission, read_by_admission, shown, started
 from weir.apiserver.registry.repeated_writes import Like, RepeatedWrites
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.server import ApiServer
 from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
+from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
 Document = dict[str, Any]
@@ -660,6 +661,31 @@ def test_rights_that_go_are_missed() -> None:
 def test_rights_of_another_of_the_same_name_are_others() -> None:
     first, second = (of_each_pod([*USUAL[:5], by(user, STATUS_FORMS[0])]) for user in (b"dev more", b"dev"))
     assert codes_of_status([*first[:30], *second[30:]]) == [200] * 5 + [422] * 5
+
+
+@pytest.mark.parametrize(
+    "steps", [USUAL[:2], [*USUAL[:3]], [*USUAL[:4]], [*USUAL[:5]], [*USUAL[:5], STATUS_FORMS[0]]]
+)
+def test_admission_reads_nothing_but_what_it_says_it_follows(steps: list[Step]) -> None:
+    """The last step is made by somebody whose rights are looked up."""
+
+    async def run() -> tuple[set[Kind], list[frozenset[Kind] | None]]:
+        clock = VirtualClock()
+        server = await started(ALL_FEATURES, clock, ("RBAC",))
+        world = World(server, clock)
+        for one in RIGHTS:
+            assert (await ask(server, one)).code == 201
+        for number in range(3):
+            for step in steps[:-1]:
+                assert (await ask(server, step(world, number))).code < 300
+        with read_by_admission() as (read, followed):
+            for number in range(3):
+                assert (await ask(server, by(b"dev more", steps[-1])(world, number))).code < 300
+        return read, followed
+
+    read, followed = asyncio.run(run())
+    said = followed[-1]
+    assert said is not None and read <= said and len(read) > 3
 
 
 def test_a_write_between_look_and_commit_is_not_lost() -> None:

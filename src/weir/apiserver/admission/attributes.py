@@ -142,9 +142,8 @@ class Reader(Protocol):
 class Plugin(Protocol):
     """One admission plugin; `admit`, `validate` and `follows` are optional (see `chain`).
 
-    `follows(a)` returns the kinds whose objects, beside the write itself, decide about a create like *a*: one that
-    differs in its name and in the values of its tolerations alone. None, or no such method: more than that decides,
-    and every one is looked at.
+    `follows(a)` returns the kinds whose objects, beside the write itself, decide about a write like *a* (see
+    `Chain.follows`). None, or no such method: more than that decides, and every one is looked at.
     """
 
     @property

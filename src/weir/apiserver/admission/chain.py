@@ -297,9 +297,10 @@ class Chain:
             await pending
 
     def follows(self, a: Attributes) -> frozenset[Kind] | None:
-        """Return the kinds whose objects decide about creates like *a*, which passed; None when more than those do.
+        """Return the kinds whose objects decide about writes like *a*, which passed; None when more than those do.
 
-        A create is like another if it differs in its name and in the values of its tolerations alone.
+        A new pod is like another if it differs in its name and in the values of its tolerations alone, any other write
+        if it differs in words that are cut out of it (weir.apiserver.registry.cut_words).
         """
         found: set[Kind] = set()
         for plan in self._plans(a.operation, a.kind, a.subresource):
