@@ -17,6 +17,7 @@ import sysconfig
 from pathlib import Path
 
 NAME = f"python{sys.version_info.major}.{sys.version_info.minor}"
+ROUNDS = 5
 GAIN = 1.1  #: what another one has to be quicker by: less may be what else the machine does
 #: Calls, attributes, dicts and strings, as most of weir's own work; prints seconds, the least of nine.
 WORK = """
@@ -60,8 +61,9 @@ def quickest() -> str:
     ]
     if not others:
         return sys.executable
-    best, seconds = min(((path, _seconds(path)) for path in others), key=lambda one: one[1])
-    return best if seconds * GAIN < _seconds(sys.executable) else sys.executable
+    seconds = _seconds([sys.executable, *others])
+    best = min(others, key=seconds.__getitem__)
+    return best if seconds[best] * GAIN < seconds[sys.executable] else sys.executable
 
 
 def _can_run(python: str) -> bool:
@@ -69,8 +71,14 @@ def _can_run(python: str) -> bool:
     return asked.returncode == 0 and asked.stdout.strip() == sysconfig.get_config_var("SOABI")
 
 
-def _seconds(python: str) -> float:
-    return float(subprocess.run([python, "-I", "-c", WORK], check=True, capture_output=True).stdout)
+def _seconds(pythons: list[str]) -> dict[str, float]:
+    """Return the least time each of *pythons* takes; by turns, since the machine may be slower for a while."""
+    least = dict.fromkeys(pythons, float("inf"))
+    for _ in range(ROUNDS):
+        for python in pythons:
+            took = subprocess.run([python, "-I", "-c", WORK], check=True, capture_output=True).stdout
+            least[python] = min(least[python], float(took))
+    return least
 
 
 def _environment(python: str) -> dict[str, str]:
