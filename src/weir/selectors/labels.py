@@ -9,6 +9,7 @@ Not here: node selectors with their semver operators (weir.selectors.node), fiel
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,9 +20,14 @@ from weir.values.quoting import quote
 __all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "from_object", "parse", "print_selector"]
 
 _BINARY = "in, notin, =, ==, !=, gt, lt"
-_SPECIAL = frozenset("=!(),<>")
-_SYMBOLS = frozenset({")", ",", "!", "==", "=", ">", "<", "!=", "("})
-_END = ""
+_OPERATORS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
+#: Read in one pass of the expression: a selector may have as many words as its line has room for.
+_TOKEN: Final = re.compile(r"[=!]=|[=!(),<>]|[^=!(),<> \t\r\n]+")
+_END: Final = ""
+#: What no identifier is; `in` and `notin` are identifiers wherever no operator is asked for.
+_SYMBOLS: Final = frozenset({_END, "(", ")", ",", "!", *_OPERATORS})
+_NO_KEY: Final = _SYMBOLS - {"!"}
+_ENDS_REQUIREMENT: Final = (_END, ",")
 
 
 class SelectorError(ValueError):
@@ -182,130 +188,91 @@ def print_selector(selector: Mapping[str, Any] | None) -> str:
     )
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    """Return (kind, literal) pairs: kind is the symbol itself, `in`, `notin`, `id`, `error` or the end."""
-    found: list[tuple[str, str]] = []
-    at, size = 0, len(text)
-    while at < size:
-        char = text[at]
-        if char in " \t\r\n":
-            at += 1
-        elif char in _SPECIAL:
-            end, literal, last = at, "", ""
-            while end < size and text[end] in _SPECIAL:
-                literal += text[end]
-                if literal in _SYMBOLS:
-                    last = literal
-                elif last:
-                    break
-                end += 1
-            if last:
-                found.append((last, last))
-                at += len(last)
-            else:
-                found.append(("error", f"error expected: keyword found '{literal}'"))
-                at = end
-        else:
-            end = at
-            while end < size and text[end] not in _SPECIAL and text[end] not in " \t\r\n":
-                end += 1
-            word = text[at:end]
-            found.append((word if word in ("in", "notin") else "id", word))
-            at = end
-    found.append((_END, ""))
-    return found
-
-
 class _Parser:
-    """Recursive descent over the tokens, with the real parser's sentences."""
+    """Recursive descent over the words and symbols of a text, with the real parser's sentences."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
+        self._tokens = [*_TOKEN.findall(text), _END]
         self._at = 0
 
-    def _look(self, *, operator: bool = False) -> tuple[str, str]:
-        kind, literal = self._tokens[min(self._at, len(self._tokens) - 1)]
-        return ("id", literal) if kind in ("in", "notin") and not operator else (kind, literal)
+    def _look(self) -> str:
+        return self._tokens[self._at]
 
-    def _take(self, *, operator: bool = False) -> tuple[str, str]:
-        token = self._look(operator=operator)
-        self._at += 1
+    def _take(self) -> str:
+        token = self._tokens[self._at]
+        if token:  # the end is not passed
+            self._at += 1
         return token
 
     def parse(self) -> tuple[Requirement, ...]:
         """Return every requirement of the text."""
         found: list[Requirement] = []
-        while True:
-            kind, literal = self._look()
-            if kind == _END:
-                return tuple(found)
-            if kind not in ("id", "!"):
-                raise SelectorError(f"found '{literal}', expected: !, identifier, or 'end of string'")
+        while self._look() != _END:
+            if self._look() in _NO_KEY:
+                raise SelectorError(f"found '{self._look()}', expected: !, identifier, or 'end of string'")
             if len(found) >= MOST_REQUIREMENTS:
                 raise SelectorError(f"it has more than {MOST_REQUIREMENTS} requirements")
             try:
                 found.append(self._requirement())
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
-            kind, literal = self._take()
-            if kind == _END:
-                return tuple(found)
-            if kind != ",":
-                raise SelectorError(f"found '{literal}', expected: ',' or 'end of string'")
-            kind, literal = self._look()
-            if kind not in ("id", "!"):
-                raise SelectorError(f"found '{literal}', expected: identifier after ','")
+            token = self._take()
+            if token == _END:
+                break
+            if token != ",":
+                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            if self._look() in _NO_KEY:
+                raise SelectorError(f"found '{self._look()}', expected: identifier after ','")
+        return tuple(found)
 
     def _requirement(self) -> Requirement:
-        kind, literal = self._take()
-        absent = kind == "!"
+        key = self._take()
+        absent = key == "!"
         if absent:
-            kind, literal = self._take()
-        if kind != "id":
-            raise SelectorError(f"found '{literal}', expected: identifier")
-        key = literal
+            key = self._take()
+        if key in _SYMBOLS:
+            raise SelectorError(f"found '{key}', expected: identifier")
         if problems := check_label_key(key):
             raise SelectorError(f"<nil>: Invalid value: {quote(key)}: {'; '.join(problems)}")
-        if self._look()[0] in (_END, ",") or absent:
+        if absent or self._look() in _ENDS_REQUIREMENT:
             return Requirement(key, "!" if absent else "exists")
-        kind, literal = self._take(operator=True)
-        if kind in ("in", "notin"):
-            return _checked(key, kind, self._values())
-        operators = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
-        if kind not in operators:
-            raise SelectorError(f"found '{literal}', expected: {_BINARY}")
-        return _checked(key, operators[kind], self._exact())
+        token = self._take()
+        if token in ("in", "notin"):
+            return _checked(key, token, self._values())
+        if token not in _OPERATORS:
+            raise SelectorError(f"found '{token}', expected: {_BINARY}")
+        return _checked(key, _OPERATORS[token], self._exact())
 
     def _values(self) -> set[str]:
-        kind, literal = self._take()
-        if kind != "(":
-            raise SelectorError(f"found '{literal}' expected: '('")
-        kind, literal = self._look()
-        if kind == ")":
+        token = self._take()
+        if token != "(":
+            raise SelectorError(f"found '{token}' expected: '('")
+        token = self._look()
+        if token == ")":
             self._take()
             return {""}  # as upstream reads it: no value is the empty value
-        if kind not in ("id", ","):
-            raise SelectorError(f"found '{literal}', expected: ',', ')' or identifier")
+        if token != "," and token in _SYMBOLS:
+            raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
         found = self._identifiers()
-        if self._take()[0] != ")":
-            raise SelectorError(f"found '{literal}', expected: ')'")
+        self._take()
         return found
 
     def _identifiers(self) -> set[str]:
+        """Return the values up to the closing parenthesis, which is left."""
         found: set[str] = set()
         while True:
-            kind, literal = self._take()
-            if kind == "id":
-                found.add(literal)
-                kind, literal = self._look()
-                if kind == ")":
+            token = self._take()
+            if token not in _SYMBOLS:
+                found.add(token)
+                following = self._look()
+                if following == ")":
                     return found
-                if kind != ",":
-                    raise SelectorError(f"found '{literal}', expected: ',' or ')'")
-            elif kind == ",":
+                if following != ",":
+                    raise SelectorError(f"found '{following}', expected: ',' or ')'")
+            elif token == ",":
                 if not found:
                     found.add("")
-                following = self._look()[0]
+                following = self._look()
                 if following == ")":
                     found.add("")
                     return found
@@ -313,15 +280,15 @@ class _Parser:
                     self._take()
                     found.add("")
             else:
-                raise SelectorError(f"found '{literal}', expected: ',', or identifier")
+                raise SelectorError(f"found '{token}', expected: ',', or identifier")
 
     def _exact(self) -> set[str]:
-        if self._look()[0] in (_END, ","):
+        if self._look() in _ENDS_REQUIREMENT:
             return {""}
-        kind, literal = self._take()
-        if kind != "id":
-            raise SelectorError(f"found '{literal}', expected: identifier")
-        return {literal}
+        token = self._take()
+        if token in _SYMBOLS:
+            raise SelectorError(f"found '{token}', expected: identifier")
+        return {token}
 
 
 def _checked(key: str, operator: str, values: set[str]) -> Requirement:

@@ -42,6 +42,11 @@ def document(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+def selecting(each: str, count: int, within: str = "%s") -> tuple[str, str, str, bytes]:
+    labels = within % ",".join(many(count, each.format))
+    return "GET", f"{PODS}?labelSelector={labels}", "", b""
+
+
 HOSTILE = {
     "yaml": (
         ("POST", REVIEWS, "application/yaml", b"spec:\n" + b"".join(b" a%d: b\n" % n for n in range(80_000))),
@@ -176,7 +181,9 @@ HOSTILE = {
         ),
         201,
     ),
-    "a long selector": (("GET", f"{PODS}?labelSelector={','.join(['a=b'] * 12_000)}", "", b""), 400),
+    "a long selector": (selecting("a=b", 12_000), 400),
+    "a selector of many values": (selecting("{}", 9_000, "a+in+(%s)"), 200),
+    "a selector of wrong values": (selecting("-{}", 9_000, "a+in+(%s)"), 400),
     "a long field selector": (("GET", f"{PODS}?fieldSelector={','.join(['metadata.name!=b'] * 3_000)}", "", b""), 200),
     "a list as yaml": (("GET", f"{ROLES}/clusterroles", "", b"", "application/yaml"), 200),
     "rules": (
