@@ -560,6 +560,33 @@ def test_the_fourth_of_a_kind_is_known() -> None:
     assert known_again(of_each_pod(USUAL)) == each * 7
 
 
+def test_a_crowd_at_once_is_enough_to_know_the_next() -> None:
+    """More writes on their way than there are tries to learn: all of them were looked at before one was made."""
+
+    async def run() -> list[int]:
+        clock = VirtualClock()
+        server = await started(ALL_FEATURES, clock)
+        world, plain, together = World(server, clock), Verbs.store_change, asyncio.Barrier(70)
+        for number in range(80):
+            assert (await ask(server, POD_FORMS[0](world, number))).code == 201
+
+        async def slow(self: Verbs, *arguments: Any, **named: Any) -> Any:
+            await together.wait()
+            return await plain(self, *arguments, **named)
+
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(Verbs, "store_change", slow)
+            asked = [ask(server, NOMINATED_FORMS[0](world, number)) for number in range(70)]
+            codes = [answer.code for answer in await asyncio.gather(*asked)]
+        for number in range(70, 80):
+            codes.append((await ask(server, NOMINATED_FORMS[0](world, number))).code)
+        return codes
+
+    with counting() as known:
+        assert set(asyncio.run(run())) == {200}
+    assert known == ["PATCH pods/status"] * 10
+
+
 @pytest.mark.parametrize(
     ("kind", "form"),
     [

@@ -164,12 +164,18 @@ class RepeatedWrites:
         if stand_in(sent.rest, distinct):
             return None  # what a word is compared with may stand where none is cut, for the order of fields is free
         key = (asked, rest, tuple(map(distinct.__getitem__, words)))
+        known = self._known(key, user)
+        if known is None:
+            return None
+        return Like(key, found, list(distinct), self._reader.revision, known)
+
+    def _known(self, key: _Key, user: User) -> _Known | None:
+        """Return the write of this kind as far as it still holds; None when one did not come out as foretold."""
         known = self._writes.known.get(key, _NEVER_SEEN)
         if known is None:
             return None
-        if known.versions != self._reader.versions(known.prefixes) or known.user != user:
-            known = _NEVER_SEEN
-        return Like(key, found, list(distinct), self._reader.revision, known)
+        holds = known.versions == self._reader.versions(known.prefixes) and known.user == user
+        return known if holds else _NEVER_SEEN
 
     def made(self, like: Like, *drawn: str) -> bytes:
         """Return the value to store for a write that is known; *drawn* is what the server chose for it."""
@@ -185,6 +191,9 @@ class RepeatedWrites:
     def learn(self, like: Like, write: WriteRequest, body: bytes, shown: bytes) -> None:
         """Remember what the write in *body* made, *shown* to the client; it went the plain way."""
         kind, found, asked = write.kind, like.found, like.key[0]
+        known = self._known(like.key, write.user)  # of a crowd at once, the first are enough
+        if known is None or known.is_proven:
+            return
         if asked in self._tries.known:
             self._tries.known[asked] -= 1
         if write.warnings or (found is not None and write.replaced != found.mod_revision):
@@ -199,13 +208,12 @@ class RepeatedWrites:
         outcome = cut_stored(value, name)
         if outcome is None or not {*outcome.words[1:]} <= {*words} or not _is_json(body):
             return  # a word that comes from elsewhere: the next second, perhaps
-        known: _Known | None = like.known
         if known is _NEVER_SEEN:
             known = self._learnt(like, write, words, new, outcome)
             if known is None:
                 return
-        elif codec.unstamped(value) == like.known.made(words):
-            known = like.known._replace(is_proven=True)
+        elif codec.unstamped(value) == known.made(words):
+            known = known._replace(is_proven=True)
         else:
             known = None  # something looks at the words
         rest = like.key[1]
