@@ -269,21 +269,31 @@ class Generator:
         """Work until a condition holds, and return how long that took."""
         began = time.perf_counter()
         while not until():
-            for number, _ in self._poll.poll(1.0):
-                one = self._by_number[number]
-                one.ready()
-                if one.is_closed:
-                    self._remove(one)
-                    if isinstance(one, _Connection):
-                        self._senders.remove(one)
-                    else:
-                        one.open()
-                        self._add(one)
-            if self.refused:
-                raise RuntimeError(f"a request was refused: {self.refused.decode(errors='replace')}")
+            self._turn(1.0)
             if time.perf_counter() - began > seconds:
                 raise TimeoutError(f"not done after {seconds:g} s; {self.answered:,} requests were answered")
         return time.perf_counter() - began
+
+    def read(self, seconds: float) -> None:
+        """Take what watches bring, for so long."""
+        end = time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0:
+            self._turn(left)
+
+    def _turn(self, seconds: float) -> None:
+        """Do what there is to do; wait so long for it."""
+        for number, _ in self._poll.poll(seconds):
+            one = self._by_number[number]
+            one.ready()
+            if one.is_closed:
+                self._remove(one)
+                if isinstance(one, _Connection):
+                    self._senders.remove(one)
+                else:
+                    one.open()
+                    self._add(one)
+        if self.refused:
+            raise RuntimeError(f"a request was refused: {self.refused.decode(errors='replace')}")
 
     def finish(self, requests: Iterable[bytes]) -> float:
         """Send requests and return how long it took until all were answered."""

@@ -55,6 +55,15 @@ class System:
     def memory(self) -> dict[str, float]:
         return {name: memory_mib(pid) for name, pid in self.processes.items()}
 
+    def rest(self, wait: Callable[[float], object] = time.sleep) -> None:
+        """Return when the processes have no work left: none has still to start, or to write what it put off."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        before, spent = sum(self.cpu().values()), 1.0
+        while spent > _REST and time.monotonic() < deadline:
+            wait(1.0)
+            now = sum(self.cpu().values())
+            before, spent = now, now - before
+
 
 Start = Callable[[Sequence[str]], AbstractContextManager[System]]
 
@@ -81,7 +90,9 @@ def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
             only = f"--controllers={','.join(controllers)}"
             manager = stack.enter_context(started(folder, "controller-manager", only, *reach))
             processes["controller-manager"] = manager.pid
-        yield _at_rest(System(Target.of(folder / "kubeconfig", _TOKEN), processes))
+        system = System(Target.of(folder / "kubeconfig", _TOKEN), processes)
+        system.rest()
+        yield system
 
 
 @cache
@@ -128,18 +139,9 @@ def kubernetes(controllers: Sequence[str] = ()) -> Iterator[System]:
                 *limits, *patience, _KUBERNETES_GATES,
             )  # fmt: skip
             processes["kube-controller-manager"] = stack.enter_context(manager).pid
-        yield _at_rest(System(Target.of(kubeconfig, _TOKEN), processes))
-
-
-def _at_rest(system: System) -> System:
-    """Return *system* when its processes have started: a component that is being read in is not part of the work."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    before, spent = sum(system.cpu().values()), 1.0
-    while spent > _REST and time.monotonic() < deadline:
-        time.sleep(1.0)
-        now = sum(system.cpu().values())
-        before, spent = now, now - before
-    return system
+        system = System(Target.of(kubeconfig, _TOKEN), processes)
+        system.rest()
+        yield system
 
 
 def _tokens(folder: Path) -> Path:

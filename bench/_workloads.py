@@ -87,12 +87,18 @@ def _furnish(generator: Generator, nodes: Sequence[Document]) -> None:
 
 @contextmanager
 def _counted(system: System, generator: Generator, measured: Measured) -> Iterator[None]:
-    """Count the processor time of every process while the block lasts."""
+    """Count the processor time of every process for the work in the block.
+
+    It begins when nothing of what went before is left to do, and the count ends when nothing is left of it: weir
+    writes its events behind the work, which takes no part in how long the work took, but in what it cost.
+    """
+    system.rest(generator.read)
     before, own, began = system.cpu(), generator.cpu_seconds, time.perf_counter()
     yield
     took = time.perf_counter() - began
-    measured.cpu = {name: seconds - before[name] for name, seconds in system.cpu().items()}
     measured.generator = (generator.cpu_seconds - own) / (took * (cpu_count() or 1))
+    system.rest(generator.read)
+    measured.cpu = {name: seconds - before[name] for name, seconds in system.cpu().items()}
 
 
 def _created_to_bound(
@@ -224,7 +230,6 @@ def evicted(nodes: int, pods_each: int) -> Callable[[System], Measured]:
             ]
             generator.finish(taints[nodes:])
             generator.run(lambda: gone.count >= 1)
-            time.sleep(2.0)  # all pods have reached the controller
             measured = Measured(0.0, len(made))
             with _counted(system, generator, measured):
                 generator.send(taints[:nodes])
