@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.unit.client.fake_server import FakeServer
 from weir.client.api import Client, Unreachable
 from weir.client.events import Correlator, Event, Names, ObjectReference, Recorder, reference
-from weir.client.series import Occurrence, Series, SeriesRecorder
+from weir.client.series import AT_ONCE, EventSeries, Occurrence, Series, SeriesRecorder
 from weir.clock import VirtualClock
 from weir.errors import Forbidden
 
@@ -225,6 +225,38 @@ async def test_a_series_reaches_the_server(scene: Scene) -> None:
     await scene.clock.advance(timedelta(minutes=8))
     [event] = scene.server.objects.values()
     assert event["series"]["count"] == 4
+    task.cancel()
+
+
+async def test_events_are_written_together_a_series_after_its_event(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: set[str] = set()
+    most = []
+    plain = SeriesRecorder._write
+
+    async def slow(self: SeriesRecorder, series: EventSeries) -> None:
+        assert series.name not in running, "twice at once"
+        running.add(series.name)
+        most.append(len(running))
+        await scene.clock.sleep(1)
+        await plain(self, series)
+        running.discard(series.name)
+
+    monkeypatch.setattr(SeriesRecorder, "_write", slow)
+    recorder = SeriesRecorder(scene.client, scene.clock, "default-scheduler", "host")
+    for number in (*range(20), 3, 19):
+        pod = ObjectReference("Pod", f"web-{number}", "default")
+        recorder.record(pod, "Normal", "Scheduled", "Binding", "assigned")
+    task = asyncio.create_task(recorder.run())
+    await scene.clock.advance(4)
+    await recorder.flush()
+    assert max(most) == AT_ONCE and len(most) == 22
+    counts = {
+        event["regarding"]["name"]: event.get("series", {}).get("count", 1)
+        for event in scene.server.objects.values()
+    }
+    assert counts == {f"web-{number}": 2 if number in (3, 19) else 1 for number in range(20)}
     task.cancel()
 
 
