@@ -174,6 +174,7 @@ class SeriesRecorder:
         self._controller, self._instance = controller, instance
         self._series = Series()
         self._waiting: deque[EventSeries] = deque()
+        self._came = 0  #: since it was looked for work
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -200,6 +201,7 @@ class SeriesRecorder:
 
     def _enqueue(self, series: EventSeries) -> None:
         self._waiting.append(replace(series))
+        self._came += 1
         self._idle.clear()
         self._more.set()
 
@@ -231,8 +233,13 @@ class SeriesRecorder:
     async def _let_others_first(self) -> None:
         """Wait while something is more urgent: not long, and not at all once much has piled up."""
         until = self._clock.monotonic() + LONGEST_WAIT_SECONDS
-        while self._busy() and len(self._waiting) < MOST_WAITING and self._clock.monotonic() < until:
+        while self._is_busy() and len(self._waiting) < MOST_WAITING and self._clock.monotonic() < until:
             await self._clock.sleep(WAIT_SECONDS)
+
+    def _is_busy(self) -> bool:
+        """Whether there is work, or was a moment ago: a burst is not over when there is none at this instant."""
+        came, self._came = self._came, 0
+        return self._busy() or (came > 0 and len(self._waiting) > AT_ONCE)
 
     async def _check(self) -> None:
         while True:

@@ -260,6 +260,30 @@ async def test_events_are_written_together_a_series_after_its_event(
     task.cancel()
 
 
+async def test_a_burst_of_events_waits_for_its_end_but_not_for_long(scene: Scene) -> None:
+    recorder = SeriesRecorder(scene.client, scene.clock, "default-scheduler", "host")
+    task = asyncio.create_task(recorder.run())
+    number = 0
+
+    async def go_on(seconds: float, each: int) -> int:
+        """Let so many happen every hundredth of a second; return how many are written."""
+        nonlocal number
+        for _ in range(round(seconds * 100)):
+            for _ in range(each):
+                number += 1
+                recorder.record(
+                    ObjectReference("Pod", f"web-{number}", "default"), "Normal", "Scheduled", "Binding", "x"
+                )
+            await scene.clock.advance(0.01)
+        return len(scene.server.objects)
+
+    assert await go_on(0.05, 2) == 10, "few are told at once"
+    assert await go_on(0.9, 20) <= 10 + 2 * AT_ONCE
+    assert await go_on(3, 20) >= 10 + 3 * AT_ONCE
+    assert await go_on(0.5, 0) == number, "when it is over, all are told"
+    task.cancel()
+
+
 def test_two_sources_that_tell_of_one_object_at_the_same_moment_do_not_share_a_name():
     about = ObjectReference("DeviceTaintRule", "bad")
     names = {
