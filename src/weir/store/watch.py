@@ -9,26 +9,51 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from weir.store.backend import Deliver, Ended, Event, StoreError
 
 MOST_FOLDERS = 10_000
 
 
+class Subscriptions(Protocol):
+    """Where running watches are entered."""
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget *subscription*, if it is known."""
+
+
 class Subscription:
     """A running watch; also what `Fanout` knows about it."""
 
-    __slots__ = ("_fanout", "after", "deliver", "ended", "prefix")
+    __slots__ = ("_entered", "after", "deliver", "ended", "place")
 
     def __init__(
-        self, fanout: Fanout, prefix: str, after: int, deliver: Deliver, ended: Ended | None
+        self, entered: Subscriptions, place: str, after: int, deliver: Deliver, ended: Ended | None
     ) -> None:
-        self._fanout = fanout
-        self.prefix, self.after, self.deliver, self.ended = prefix, after, deliver, ended
+        """*place* is what it is entered under."""
+        self._entered, self.place = entered, place
+        self.after, self.deliver, self.ended = after, deliver, ended
 
     def cancel(self) -> None:
         """Deliver nothing more."""
-        self._fanout.remove(self)
+        self._entered.remove(self)
+
+    def take(self, batch: Sequence[Event]) -> None:
+        """Deliver *batch*; a reader that fails is ended."""
+        if batch[0].revision <= self.after:  # it asked for a future that has not come yet
+            batch = [event for event in batch if event.revision > self.after]
+        if not batch:
+            return
+        try:
+            self.deliver(batch)
+        except Exception as error:  # a defect of one reader, which must not reach the writers
+            self.cancel()
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a watch of {self.place} failed and was ended", "exception": error}
+            )
+            if self.ended is not None:
+                self.ended(StoreError(f"the watch failed: {error!r}"))
 
 
 class Fanout:
@@ -61,14 +86,14 @@ class Fanout:
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
-        group = self._groups.get(subscription.prefix)
+        group = self._groups.get(subscription.place)
         if group is None or subscription not in group:
             return
         del group[subscription]
         if not group:
-            del self._groups[subscription.prefix]
+            del self._groups[subscription.place]
             self._folders.clear()
-            length = len(subscription.prefix)
+            length = len(subscription.place)
             self._lengths[length] -= 1
             if not self._lengths[length]:
                 del self._lengths[length]
@@ -83,7 +108,8 @@ class Fanout:
                 found.setdefault(prefix, []).append(event)
         for prefix, batch in found.items():
             for subscription in tuple(self._groups.get(prefix, ())):
-                self._hand_over(subscription, batch)
+                if subscription in self._groups.get(prefix, ()):  # not cancelled by one before it
+                    subscription.take(batch)
 
     def _groups_of(self, key: str) -> tuple[str, ...]:
         """Return the prefixes of the groups that *key* lies under."""
@@ -98,23 +124,6 @@ class Fanout:
                     self._folders.clear()
                 self._folders[folder] = known
         return known
-
-    def _hand_over(self, subscription: Subscription, batch: list[Event]) -> None:
-        if subscription not in self._groups.get(subscription.prefix, ()):
-            return  # cancelled by one that was served before it
-        if batch[0].revision <= subscription.after:  # it asked for a future that has not come yet
-            batch = [event for event in batch if event.revision > subscription.after]
-        if not batch:
-            return
-        try:
-            subscription.deliver(batch)
-        except Exception as error:  # a defect of one reader, which must not reach the writers
-            self.remove(subscription)
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"a watch of {subscription.prefix} failed and was ended", "exception": error}
-            )
-            if subscription.ended is not None:
-                subscription.ended(StoreError(f"the watch failed: {error!r}"))
 
     def end(self, reason: StoreError) -> None:
         """End every watch: the store cannot continue without a gap."""

@@ -27,7 +27,7 @@ from weir.store import Compacted, FutureRevision, KeyValue, Store
 from weir.values.integer import INT64_MAX, IntegerError, parse_uint64
 from weir.values.quoting import quote
 
-__all__ = ["Lists", "Matcher", "matcher"]
+__all__ = ["Lists", "Matcher", "matcher", "reader"]
 
 TURN = 500  # objects held against a plain selector before others have their turn
 FUTURE_WAIT_SECONDS = 3.0
@@ -59,10 +59,10 @@ _PLAIN = frozenset(
 _NO_LABELS: dict[str, str] = {}
 
 
-def _reader(selected: Sequence[str]) -> Callable[[bytes], Any]:
+def reader(selected: Sequence[str]) -> Callable[[bytes], Any]:
     """Return what decodes of a document the labels and the *selected* fields, and little else.
 
-    >>> read = _reader(["spec.nodeName"])
+    >>> read = reader(["spec.nodeName"])
     >>> read(b'{"metadata":{"name":"a","uid":"7"},"spec":{"nodeName":"n","containers":[]},"status":{}}')
     {'metadata': {'name': 'a'}, 'spec': {'nodeName': 'n'}}
     """
@@ -95,7 +95,7 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
     if not by_label and not bound:
         return None
     only_labels = not bound
-    read = _reader([requirement.field for requirement in by_field.requirements])
+    read = reader([requirement.field for requirement in by_field.requirements])
 
     def matches(value: bytes) -> bool:
         if only_labels:

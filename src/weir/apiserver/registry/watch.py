@@ -5,7 +5,7 @@ go to every watcher that asked for the same thing; a selector is evaluated once 
 watchers that share it. A watcher that does not read is cut off, not waited for: it lists again.
 What surprises: an object that leaves a selector is DELETED with its last matching state but the new revision.
 Not here: how an event is written (weir.apiserver.registry.watch_encoder), changes that a webhook must convert first
-(.converted_watch).
+(.converted_watch), which watchers a change reaches (.watch_index).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weir.apiserver.registry.conversion import in_version
 from weir.apiserver.registry.converted_watch import ConvertedChanges
 from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
 from weir.apiserver.registry.watch_encoder import View, chunk, frame
+from weir.apiserver.registry.watch_index import Followed, WatchIndex, followed
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
@@ -206,6 +207,7 @@ class Watches:
 
     def __init__(self, store: Store, lists: Lists, clock: Clock, metrics: Metrics | None = None) -> None:
         self._store, self._lists, self._clock, self._metrics = store, lists, clock, metrics
+        self._index = WatchIndex(store)
         self._random = random.Random()
         self._batch: _Batch | None = None
         self._open: set[_Watcher] = set()
@@ -253,9 +255,10 @@ class Watches:
         view = View(kind, shape, include)
         selectors = (options.label_selector, field_selector) if matches is not None else None
         share = (*view.key(), selectors)
+        one = followed(kind, field_selector)
 
         async def run(sink: Sink) -> None:
-            await self._run(sink, view, matches, share, under, after, options)
+            await self._run(sink, view, matches, share, under, one, after, options)
 
         return Stream(run)
 
@@ -266,6 +269,7 @@ class Watches:
         matches: Matcher | None,
         share: object,
         under: str,
+        one: Followed | None,
         after: int,
         options: ListOptions,
     ) -> None:
@@ -305,7 +309,10 @@ class Watches:
                 )
                 deliver = converted.take
             try:
-                subscription = self._store.watch(under, after, deliver, watcher.ended)
+                if one is not None and converted is None:
+                    subscription = self._index.watch(under, one, after, deliver, watcher.ended)
+                else:
+                    subscription = self._store.watch(under, after, deliver, watcher.ended)
             except Compacted as gone:
                 status = errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})").status()
                 watcher.send(chunk(frame("ERROR", _encode(status))))

@@ -1,0 +1,150 @@
+"""Whom does a change concern? Watchers that follow one name or one node hear only of objects that have or had it.
+
+Every kubelet watches the pods of its node, and many readers watch one object by its name. To hold every change against
+every such watcher makes a change dearer with every node. Here they are entered under the value they follow, and what a
+change has of it is read once for all of them.
+Plain definition: a watch of the store, whose watcher looks at every change itself; so it does with what reaches it
+here. tests/property/test_watch_index.py holds them together. Pays 100 times beside a thousand watchers of a node each:
+a new pod takes 0.08 ms of CPU more than without them instead of 8.
+Not here: what a watcher is sent (.watch), changes that a webhook must convert first (.converted_watch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from weir.apiserver.registry.lists import reader
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
+from weir.selectors import fields
+from weir.store import Event, KeyValue, Store, StoreError, Watch
+from weir.store.backend import Deliver, Ended
+from weir.store.watch import Subscription
+
+__all__ = ["Followed", "WatchIndex", "followed"]
+
+_NAME: Final = "metadata.name"
+_NODE: Final = "spec.nodeName"
+_POD: Final = by_kind("v1", "Pod")
+
+
+class Followed(NamedTuple):
+    """The one value of a field that a watcher asks for."""
+
+    field: str
+    value: str
+
+
+def followed(kind: Kind, field_selector: str) -> Followed | None:
+    """Return what a watcher with this selector can be found by; None when it has to see every change.
+
+    >>> followed(_POD, "status.phase!=Failed,spec.nodeName=n1")
+    Followed(field='spec.nodeName', value='n1')
+    >>> followed(_POD, "spec.nodeName!=n1")
+    """
+    selector = fields.parse(field_selector)
+    for field in (_NAME, _NODE) if kind is _POD else (_NAME,):
+        value = selector.value_of(field)
+        if value is not None:
+            return Followed(field, value)
+    return None
+
+
+def _name(event: Event) -> Collection[str | None]:
+    return (event.key.rpartition("/")[2],)
+
+
+_read_node: Final = reader([_NODE])
+_get_node: Final = fields.getter(*_NODE.split("."))
+
+
+def _node_of(found: KeyValue | None) -> str | None:
+    """Return the node of a stored pod: empty when it has none, None when there is no pod."""
+    if found is None:
+        return None
+    return _get_node(_read_node(found.value)) if b'"nodeName":' in found.value else ""
+
+
+def _node(event: Event) -> Collection[str | None]:
+    return {_node_of(event.now), _node_of(event.before)}
+
+
+#: what a change has of a field, before it and after it
+_VALUES: Final[dict[str, Callable[[Event], Collection[str | None]]]] = {_NAME: _name, _NODE: _node}
+_Key = tuple[str, str]
+
+
+class WatchIndex:
+    """The watchers of one store that follow one value of a field."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._groups: dict[_Key, _Group] = {}
+
+    def watch(self, under: str, what: Followed, after: int, deliver: Deliver, ended: Ended) -> Watch:
+        """Do what `Store.watch` does, but leave out changes of objects that neither have nor had that value."""
+        # The store delivers what has already happened; what happens next cannot come before this watch is entered.
+        self._store.watch(under, after, deliver, ended).cancel()
+        key = (under, what.field)
+        group = self._groups.get(key)
+        if group is None:
+            group = _Group(self._store, under, _VALUES[what.field], partial(self._forget, key))
+            self._groups[key] = group
+        subscription = Subscription(group, what.value, after, deliver, ended)
+        group.add(subscription)
+        return subscription
+
+    def _forget(self, key: _Key) -> None:
+        self._groups.pop(key, None)
+
+
+class _Group:
+    """The watchers under one prefix that follow the same field."""
+
+    def __init__(
+        self,
+        store: Store,
+        under: str,
+        values: Callable[[Event], Collection[str | None]],
+        forget: Callable[[], None],
+    ) -> None:
+        """*forget* is called when the last of them is gone."""
+        self._values, self._forget = values, forget
+        self._by_value: dict[str | None, dict[Subscription, None]] = {}
+        self._watch = store.watch(under, store.revision, self._deliver, self._ended)
+
+    def add(self, subscription: Subscription) -> None:
+        self._by_value.setdefault(subscription.place, {})[subscription] = None
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a watcher; nothing is watched for a group without any."""
+        same = self._by_value.get(subscription.place)
+        if same is None or subscription not in same:
+            return
+        del same[subscription]
+        if not same:
+            del self._by_value[subscription.place]
+        if not self._by_value:
+            self._watch.cancel()
+            self._forget()
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        concerned: dict[str | None, list[Event]] = {}
+        for event in events:
+            for value in self._values(event):
+                if value in self._by_value:
+                    concerned.setdefault(value, []).append(event)
+        for value, batch in concerned.items():
+            for subscription in tuple(self._by_value.get(value, ())):
+                if subscription in self._by_value.get(value, ()):  # not cancelled by one before it
+                    subscription.take(batch)
+
+    def _ended(self, reason: StoreError) -> None:
+        everyone = [subscription for same in self._by_value.values() for subscription in same]
+        self._by_value.clear()
+        self._forget()
+        for subscription in everyone:
+            if subscription.ended is not None:
+                subscription.ended(reason)
