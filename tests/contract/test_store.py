@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -356,6 +357,23 @@ async def test_watches_of_different_prefixes_share_the_event_objects(store: Stor
     await put(store, "/a/x")
     assert [len(one.events) for one in seen] == [1, 1, 1, 1, 0]
     assert len({id(one.events[0]) for one in seen[:4]}) == 1
+
+
+async def test_what_watchers_share_about_a_change_lasts_until_all_are_told(store: Store) -> None:
+    found: list[Event] = []
+    shared: list[object] = []
+
+    def share(events: Sequence[Event]) -> None:
+        for event in events:
+            shared.append(event.frames)
+            event.frames = "said"
+            found.append(event)
+
+    for _ in range(2):
+        store.watch("/", store.revision, share)
+    await put(store, "/a")
+    assert shared == [None, "said"]
+    assert [event.frames for event in found] == [None, None], "it would be kept with the change"
 
 
 async def test_a_cancelled_watch_hears_nothing_more(store: Store) -> None:

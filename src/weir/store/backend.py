@@ -127,7 +127,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
     revision: int
     now: KeyValue | None
     before: KeyValue | None
-    frames: Any = None  # a place for the reader's encoded form; the store never looks at it
+    frames: Any = None  # a place for what its readers share while they are told; the store never looks at it
 
     @property
     def type(self) -> str:

@@ -110,6 +110,8 @@ class Fanout:
             for subscription in tuple(self._groups.get(prefix, ())):
                 if subscription in self._groups.get(prefix, ()):  # not cancelled by one before it
                     subscription.take(batch)
+        for event in events:  # what its readers shared would be kept for as long as it can be asked for
+            event.frames = None
 
     def _groups_of(self, key: str) -> tuple[str, ...]:
         """Return the prefixes of the groups that *key* lies under."""

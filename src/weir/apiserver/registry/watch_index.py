@@ -4,8 +4,8 @@ Every kubelet watches the pods of its node, and many readers watch one object by
 every such watcher makes a change dearer with every node. Here they are entered under the value they follow, and what a
 change has of it is read once for all of them.
 Plain definition: a watch of the store, whose watcher looks at every change itself; so it does with what reaches it
-here. tests/property/test_watch_index.py holds them together. Pays 100 times beside a thousand watchers of a node each:
-a new pod takes 0.08 ms of CPU more than without them instead of 8.
+here. tests/property/test_watch_index.py holds them together. Pays 180 times beside a thousand watchers of a node each:
+a new pod takes 40 µs of CPU to reach the one it concerns instead of 7,500 (`python -m bench apiserver`).
 Not here: what a watcher is sent (.watch), changes that a webhook must convert first (.converted_watch).
 """
 
