@@ -192,7 +192,7 @@ class _Parser:
     """Recursive descent over the words and symbols of a text, with the real parser's sentences."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [*_TOKEN.findall(text), _END]
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
         self._at = 0
 
     def _look(self) -> str:
