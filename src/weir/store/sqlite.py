@@ -219,7 +219,7 @@ class SqliteStore(ReadCache):
             for asked in group:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)
-        self._next()
+        self._loop.call_soon(self._next)  # whoever is ready now joins the next group
 
     def _note(self, error: StoreUnavailable) -> None:
         if isinstance(error, JournalError) and error.broken and self._broken is None:
