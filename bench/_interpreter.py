@@ -37,15 +37,19 @@ def seconds():
     return time.process_time() - began
 print(min(seconds() for _ in range(9)))
 """
-#: What weir needs of an interpreter, and that its compiled packages are for it.
+#: What weir needs of an interpreter, that its compiled packages are for it, and where it is: a path may be a script that
+#: starts another one.
 NEEDED = """
-import ctypes, msgspec, sqlite3, ssl, sysconfig, uvloop, weir.cli.main
-print(sysconfig.get_config_var("SOABI"))
+import ctypes, msgspec, os, sqlite3, ssl, sys, sysconfig, uvloop, weir.cli.main
+print(sysconfig.get_config_var("SOABI"), os.path.realpath(sys.executable))
 """
+CHOSEN = "BENCH_PYTHON_CHOSEN"
 
 
 def go_on_with_the_quickest() -> None:
     """Replace this process by the same command on the Python to be measured, unless it is this one."""
+    if os.environ.pop(CHOSEN, ""):
+        return
     chosen = os.environ.get("BENCH_PYTHON") or quickest()
     if Path(chosen).absolute() == Path(sys.executable).absolute():
         return
@@ -55,10 +59,8 @@ def go_on_with_the_quickest() -> None:
 def quickest() -> str:
     """Return the path of the Python to be measured."""
     places = [*os.get_exec_path(), "/usr/local/bin", "/usr/bin"]
-    found = {Path(path).resolve(): path for place in places if (path := shutil.which(NAME, path=place))}
-    others = [
-        path for real, path in found.items() if real != Path(sys.executable).resolve() and _can_run(path)
-    ]
+    found = {_usable(path) for place in places if (path := shutil.which(NAME, path=place))}
+    others = sorted(found - {"", os.path.realpath(sys.executable)})
     if not others:
         return sys.executable
     seconds = _seconds([sys.executable, *others])
@@ -66,9 +68,11 @@ def quickest() -> str:
     return best if seconds[best] * GAIN < seconds[sys.executable] else sys.executable
 
 
-def _can_run(python: str) -> bool:
+def _usable(python: str) -> str:
+    """Return where the interpreter that *python* starts is; empty when it cannot run what is installed here."""
     asked = subprocess.run([python, "-c", NEEDED], env=_environment(python), capture_output=True, text=True)
-    return asked.returncode == 0 and asked.stdout.strip() == sysconfig.get_config_var("SOABI")
+    binary_interface, _, place = asked.stdout.strip().partition(" ")
+    return place if binary_interface == sysconfig.get_config_var("SOABI") else ""
 
 
 def _seconds(pythons: list[str]) -> dict[str, float]:
@@ -85,4 +89,4 @@ def _environment(python: str) -> dict[str, str]:
     """Return this environment for *python*, with the packages that are installed here."""
     root = Path(__file__).parents[1]
     places = [str(root), str(root / "src"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    return {**os.environ, "BENCH_PYTHON": python, "PYTHONPATH": os.pathsep.join(dict.fromkeys(places))}
+    return {**os.environ, CHOSEN: python, "PYTHONPATH": os.pathsep.join(dict.fromkeys(places))}
