@@ -37,8 +37,8 @@ def seconds():
     return time.process_time() - began
 print(min(seconds() for _ in range(9)))
 """
-#: What weir needs of an interpreter, that its compiled packages are for it, and where it is: a path may be a script that
-#: starts another one.
+#: What weir needs of an interpreter, that its compiled packages are for it, and where it is: a path may be a script
+#: that starts another one.
 NEEDED = """
 import ctypes, msgspec, os, sqlite3, ssl, sys, sysconfig, uvloop, weir.cli.main
 print(sysconfig.get_config_var("SOABI"), os.path.realpath(sys.executable))

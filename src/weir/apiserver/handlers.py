@@ -146,7 +146,7 @@ class Handlers:
         if verb == "create":
             if name and custom is None:
                 raise errors.MethodNotAllowed()
-            outcome = await self._create(request, info, kind, namespace, warnings)
+            outcome = await self._create(request, kind, namespace, warnings)
         elif verb == "get":
             await self._not_older(request)
             outcome = await self.verbs.get(kind, namespace, name)
@@ -177,18 +177,27 @@ class Handlers:
             return await self.rendered.page(request, kind, page, form, include)
         return await self.rendered.object(request, kind, outcome, form)
 
-    async def _create(
-        self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
+    def _create(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
+    ) -> Awaitable[WriteResult]:
+        if not kind.stored:
+            if kind.kind == "Binding":
+                return self.subresources.bind(request, namespace, "", warnings)
+            return self._review_of(request, kind, namespace, warnings)
+        if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
+            return self._create_and_tell(request, kind, warnings)
+        return self.verbs.create(request, kind, namespace, warnings)
+
+    async def _create_and_tell(self, request: Request, kind: Kind, warnings: list[str]) -> WriteResult:
+        outcome = await self.verbs.create(request, kind, "", warnings)
+        name = msgspec.json.decode(outcome.body)["metadata"]["name"]
+        for hook in self._after_create:
+            await hook(kind, name)
+        return outcome
+
+    async def _review_of(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
     ) -> WriteResult:
-        if kind.stored:
-            outcome = await self.verbs.create(request, kind, namespace, warnings)
-            if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
-                name = msgspec.json.decode(outcome.body)["metadata"]["name"]
-                for hook in self._after_create:
-                    await hook(kind, name)
-            return outcome
-        if kind.kind == "Binding":
-            return await self.subresources.bind(request, namespace, "", warnings)
         if self._review is None:
             raise errors.NotFound.resource()
         document, found = await self.verbs.decode(

@@ -8,6 +8,7 @@ Not here: which form a client asks for (weir.apiserver.transport.negotiation), c
 from __future__ import annotations
 
 import gzip
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -112,13 +113,17 @@ class Renderer:
             body = pretty(body)
         return Response(code, body)
 
-    async def compress(self, request: Request, answer: Response | Stream) -> None:
-        """Compress a large answer for a client that can read it so."""
+    def compress(self, request: Request, answer: Response | Stream) -> Awaitable[None] | None:
+        """Return what compresses a large answer for a client that can read it so; None: it goes as it is."""
         if (
             isinstance(answer, Response)
             and answer.size >= GZIP_FROM_BYTES
             and b"gzip" in request.headers.get(b"accept-encoding", b"")
         ):
-            answer.body = await self._off_loop.run_aside(gzip.compress, answer.body, 1)
-            headers: list[Any] = answer.headers or []
-            answer.headers = [*headers, (b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")]
+            return self._compress(answer)
+        return None
+
+    async def _compress(self, answer: Response) -> None:
+        answer.body = await self._off_loop.run_aside(gzip.compress, answer.body, 1)
+        headers: list[Any] = answer.headers or []
+        answer.headers = [*headers, (b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")]

@@ -159,6 +159,7 @@ class ApiServer:
         ticket: Ticket | None = None
         flow: Flow | None = None
         authorized = False
+        answer: Response | Stream
         limiter, flow_control = self._security.in_flight, self._security.flow_control
         audit, audit_id = self._security.audit, request.headers.get(b"audit-id") or self._new_audit_id()
         try:
@@ -194,7 +195,13 @@ class ApiServer:
                     flow_control.stand(ticket)
                 request.turn = self.verbs.off_loop.turn(user.name)
                 await self.verbs.off_loop.run(request.turn, document.check_values, request.body)
-            answer = await self._act(request, info, warnings)
+            elsewhere = of_another_server(info.path, self.served) if self.served.registered else None
+            if elsewhere is not None:
+                answer = elsewhere
+            elif info.is_resource:
+                answer = await self._handlers.handle(request, info, warnings)
+            else:
+                answer = await self._page(request, info)
             if self._store_failed and info.verb in _WRITES and answer.code < 300:
                 self._store_failed = "dryRun" in params
         except Refused as refused:
@@ -221,7 +228,9 @@ class ApiServer:
                 InFlight.leave(lane)
             if ticket is not None and flow_control is not None:
                 flow_control.finish(ticket)
-        await self._handlers.rendered.compress(request, answer)
+        pending = self._handlers.rendered.compress(request, answer)
+        if pending is not None:
+            await pending
         self._finish(answer, audit_id, warnings, flow)
         if self._log.shows:
             name = user.name if user else ""
@@ -369,11 +378,7 @@ class ApiServer:
         if warnings:
             headers += [(b"Warning", header) for header in warning_headers(warnings)]
 
-    async def _act(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
-        if self.served.registered and (elsewhere := of_another_server(info.path, self.served)) is not None:
-            return elsewhere
-        if info.is_resource:
-            return await self._handlers.handle(request, info, warnings)
+    async def _page(self, request: Request, info: RequestInfo) -> Response | Stream:
         if info.path.startswith("/openapi") or b"yaml" in request.headers.get(b"accept", b""):
             # documents of megabytes, made when first asked for
             turn = self.verbs.off_loop.turn(request.user.name)

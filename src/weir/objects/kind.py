@@ -66,6 +66,7 @@ class Kind:
     has_status: bool = field(init=False, default=False)
     converted: bool = field(init=False, default=False)  #: stored documents do not look like served ones
     prefix: str = field(init=False, default="")  #: storage prefix of every object of this kind
+    opening: bytes = field(init=False, default=b"")  #: what an object as the API shows it begins with
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -75,6 +76,7 @@ class Kind:
         put(self, "converted", self.storage_group is not None or self.hub != "")
         group = self.group if self.storage_group is None else self.storage_group
         put(self, "prefix", f"/registry/{group}/{self.plural}/" if group else f"/registry/{self.plural}/")
+        put(self, "opening", f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode())
 
     def __repr__(self) -> str:
         return f"Kind({self.api_version} {self.kind})"

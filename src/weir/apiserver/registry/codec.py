@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from weir.apiserver.registry.conversion import convert_value, from_storage, to_storage
-from weir.caches import bounded
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, hub_of
@@ -53,17 +52,11 @@ def encode(document: Document, kind: Kind | None = None) -> bytes:
     return _encode(whole)
 
 
-@bounded(4096)
-def prefix(kind: Kind) -> bytes:
-    """Return what precedes stored bytes in an object that names its kind."""
-    return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
-
-
 def served(kind: Kind, value: bytes) -> bytes:
     """Return stored bytes as the API shows one object."""
     if kind.converted:
         value = convert_value(kind, value)
-    return prefix(kind) + value[1:]
+    return kind.opening + value[1:]
 
 
 def just_stored(kind: Kind, value: bytes) -> bytes:
@@ -74,7 +67,7 @@ def just_stored(kind: Kind, value: bytes) -> bytes:
     if isinstance(kind, CustomResourceKind) and kind.version == kind.storage:
         end = f',"apiVersion":"{kind.api_version}"}}'.encode()
         if value.endswith(end):
-            return prefix(kind) + value[1 : -len(end)] + b"}"
+            return kind.opening + value[1 : -len(end)] + b"}"
     return served(kind, value)
 
 

@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-_UID_MASK = ~(0xF << 76) & ~(0x3 << 62) & (1 << 128) - 1
-_UID_VERSION = 0x4 << 76 | 0x2 << 62
+#: what a random digit becomes where a uid says that it is of the variant of RFC 9562
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 def parse_version(text: str) -> int:
@@ -125,7 +125,6 @@ def new_uid(entropy: bytearray, random_bytes: Callable[[int], bytes]) -> str:
     """Return a fresh random uid; randomness is asked for in larger pieces and kept in *entropy*."""
     if len(entropy) < 16:
         entropy.extend(random_bytes(4096))
-    bits = int.from_bytes(entropy[-16:], "big")
+    text = entropy[-16:].hex()
     del entropy[-16:]
-    text = f"{bits & _UID_MASK | _UID_VERSION:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"

@@ -162,7 +162,8 @@ class RepeatedPods:
         key = (body, shape, namespace, request.headers.get(b"user-agent", b""), user.name)
         known = self._pods.known.get(key)
         if known is not None and (
-            known.versions != self._reader.versions(known.prefixes) or known.user != user
+            known.versions != self._reader.versions(known.prefixes)
+            or (known.user is not user and known.user != user)
         ):
             known = None
         return Like(key, metadata, sent, self._reader.revision, known)

@@ -174,7 +174,9 @@ class RepeatedWrites:
         known = self._writes.known.get(key, _NEVER_SEEN)
         if known is None:
             return None
-        holds = known.versions == self._reader.versions(known.prefixes) and known.user == user
+        holds = known.versions == self._reader.versions(known.prefixes) and (
+            known.user is user or known.user == user
+        )
         return known if holds else _NEVER_SEEN
 
     def made(self, like: Like, *drawn: str) -> bytes:
@@ -198,7 +200,7 @@ class RepeatedWrites:
             self._tries.known[asked] -= 1
         if write.warnings or (found is not None and write.replaced != found.mod_revision):
             return  # something is to be said, or another write came between
-        value = b"{" + shown[len(codec.prefix(kind)) :]
+        value = b"{" + shown[len(kind.opening) :]
         new = codec.decode(kind, value)
         words, name = like.words, new["metadata"]["name"]
         if found is None:

@@ -198,13 +198,20 @@ class Verbs:
 
     # ------------------------------------------------------------------------------------------- create
 
-    async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> WriteResult:
+    def create(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
+    ) -> Awaitable[WriteResult]:
         """Create the object the body describes."""
         if request.turn is None and media_type(request) in JSON_TYPES:
             if kind is POD and self.pod_specs is not None:
-                return await self._create_pod(request, namespace, warnings, self.pod_specs)
+                return self._create_pod(request, namespace, warnings, self.pod_specs)
             if self.repeated is not None and kind in NEW:
-                return await self._create_repeated(request, kind, namespace, warnings, self.repeated)
+                return self._create_repeated(request, kind, namespace, warnings, self.repeated)
+        return self._create_other(request, kind, namespace, warnings)
+
+    async def _create_other(
+        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
+    ) -> WriteResult:
         _, result = await self._create_plainly(request, kind, namespace, warnings)
         return result
 

@@ -48,17 +48,19 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def name_warnings(name: str, used: str) -> Iterator[str]:
-    """Yield what a name that is no label means for the host names of pods; *used* says in what it is used.
+def name_warnings(name: str, used: str) -> tuple[str, ...]:
+    """Return what a name that is no label means for the host names of pods; *used* says in what it is used.
 
     >>> [text[:60] for text in name_warnings("a.b", "the Pod's hostname")]
     ["metadata.name: this is used in the Pod's hostname, which can"]
     """
-    if name and (problems := list(check_dns1123_label(name))):
-        yield (
-            f"metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is "
-            f"recommended: [{' '.join(problems)}]"
-        )
+    problems = check_dns1123_label(name) if name else ()
+    if not problems:
+        return ()
+    return (
+        f"metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is "
+        f"recommended: [{' '.join(problems)}]",
+    )
 
 
 def pod_warnings(spec: Document, metadata: Document, at: str = "") -> Iterator[str]:
