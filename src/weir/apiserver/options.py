@@ -17,6 +17,7 @@ from weir.clock import Clock
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.pod_usage import UsageModel
 from weir.store import Store, StoreUnavailable
+from weir.values.entropy import system_bytes
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Options:
     etcd_user: str = ""  #: name:password
     release: str = ""  #: play a server of this older release (weir.apiserver.older_release)
     usage: UsageModel | None = None  #: answer for metrics.k8s.io, about pods that are simulated
-    random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
+    random_bytes: Callable[[int], bytes] = (
+        system_bytes  #: for uids and generated names; a simulation seeds it
+    )
     debug_blocking: bool = False  #: measure how long each request holds the event loop
 
 

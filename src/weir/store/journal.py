@@ -5,7 +5,8 @@ one transaction per group of changes means one fsync per group. What is current 
 rows in order, so there is no second table to keep in step. Each row carries a checksum, because
 SQLite's file format would return a flipped bit as data.
 
-All calls block; weir.store.sqlite makes them from its one writer thread.
+All calls block; weir.store.sqlite makes them from its one writer thread. What a group is to the file (`rows`) can be
+worked out elsewhere: each moment that thread needs the interpreter is one that the event loop has to wait for.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ class JournalError(StoreUnavailable):
         self.broken = broken
 
 
+class Rows(NamedTuple):
+    """Changes as the file takes them."""
+
+    sql: str
+    values: list[object]
+    changes: int
+    size: int  #: of keys and values, in bytes
+
+
 class Loaded(NamedTuple):
     """What the file holds."""
 
@@ -86,7 +96,7 @@ class Loaded(NamedTuple):
 
 def checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
     """Return what a row says of itself, so that a flipped bit is noticed."""
-    if not isinstance(value, bytes | None):
+    if value is not None and not isinstance(value, bytes):
         return -1  # SQLite keeps what it is given; this was not given by weir
     head = b"%d %d %b %d" % (revision, create_revision, key.encode(), -1 if value is None else len(value))
     return zlib.crc32(value or b"", zlib.crc32(head))
@@ -95,13 +105,14 @@ def checksum(key: str, create_revision: int, revision: int, value: bytes | None)
 def _in_order(events: Sequence[Event], transformer: Transformer) -> list[object]:
     """Return the values of `_append`, row after row."""
     values: list[object] = []
+    plain = transformer.plain
     for event in events:
         item = event.now
         if item is None:
             crc = checksum(event.key, 0, event.revision, None)
             values += (event.revision, event.key, 0, None, -1, 0.0, crc)
         else:
-            stored = transformer.to_storage(item.key, item.value)
+            stored = item.value if plain else transformer.to_storage(item.key, item.value)
             crc = checksum(item.key, item.create_revision, item.mod_revision, stored)
             values += (
                 item.mod_revision,
@@ -251,13 +262,20 @@ class Journal:
 
     def append(self, events: Sequence[Event]) -> None:
         """Make *events* durable, all or none. Raises JournalError."""
+        self.write(self.rows(events))
+
+    def rows(self, events: Sequence[Event]) -> Rows:
+        """Return *events* as `write` takes them. This may be called from another thread than all else."""
+        size = sum([len(event.key) + (len(event.now.value) if event.now else 0) for event in events])
         if len(events) > _MOST_ROWS:
-            self._transaction(_APPEND_MANY, "write to", _in_json(events, self.transformer))
-        else:
-            self._transaction(_append(len(events)), "write to", _in_order(events, self.transformer))
-        for event in events:
-            self._unchecked_bytes += len(event.key) + (len(event.now.value) if event.now is not None else 0)
-        self._unchecked += len(events)
+            return Rows(_APPEND_MANY, _in_json(events, self.transformer), len(events), size)
+        return Rows(_append(len(events)), _in_order(events, self.transformer), len(events), size)
+
+    def write(self, rows: Rows) -> None:
+        """Make *rows* durable, all or none. Raises JournalError."""
+        self._transaction(rows.sql, "write to", rows.values)
+        self._unchecked_bytes += rows.size
+        self._unchecked += rows.changes
 
     def set_compacted(self, revision: int) -> None:
         """Note that nothing before *revision* can be asked for any more."""

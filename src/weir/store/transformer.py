@@ -20,6 +20,10 @@ class Transformer(Protocol):
     """What is done with values on their way to the disk and back."""
 
     @property
+    def plain(self) -> bool:
+        """Whether values lie on the disk as they are."""
+
+    @property
     def secret(self) -> bool:
         """Whether what was on the disk before must not be left there once it is forgotten."""
 
@@ -39,6 +43,7 @@ class Transformer(Protocol):
 class Plain:
     """Values as they are."""
 
+    plain = True
     secret = False
 
     def to_storage(self, key: str, value: bytes) -> bytes:

@@ -30,6 +30,10 @@ class AtRest:
         self._by_prefix: dict[str, Providers] = {} if path is None else _by_prefix(read(path))
 
     @property
+    def plain(self) -> bool:
+        return self._path is None
+
+    @property
     def secret(self) -> bool:
         return self._path is not None
 

@@ -12,7 +12,6 @@ subresources that are not the object itself (.subresources).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -57,6 +56,7 @@ from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate.field import Tolerated, invalid
 from weir.validate.ratchet import options_for
+from weir.values.entropy import system_bytes
 from weir.values.names import generate_name
 
 __all__ = ["Parts", "Verbs", "WriteResult"]
@@ -93,7 +93,9 @@ class Parts(NamedTuple):
     admission: Admission
     gates: Gates
     clock: Clock
-    random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
+    random_bytes: Callable[[int], bytes] = (
+        system_bytes  #: for uids and generated names; a simulation seeds it
+    )
     event_ttl_seconds: float | None = None  #: how long Events are kept; None: as the kind says
     off_loop: OffLoop | None = None  #: where large documents are worked on; None: one of its own
     conversion: conversion.Conversion | None = None  #: by webhooks; None: none is called
