@@ -58,9 +58,8 @@ class Options:
     etcd_user: str = ""  #: name:password
     release: str = ""  #: play a server of this older release (weir.apiserver.older_release)
     usage: UsageModel | None = None  #: answer for metrics.k8s.io, about pods that are simulated
-    random_bytes: Callable[[int], bytes] = (
-        system_bytes  #: for uids and generated names; a simulation seeds it
-    )
+    #: for uids and generated names; a simulation seeds it
+    random_bytes: Callable[[int], bytes] = system_bytes
     debug_blocking: bool = False  #: measure how long each request holds the event loop
 
 

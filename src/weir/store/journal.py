@@ -186,7 +186,7 @@ class Journal:
         db.execute(
             f"PRAGMA journal_size_limit = {_CHECKPOINT_BYTES}"
         )  # a log that grew large gives its space back
-        if self.transformer.secret:
+        if not self.transformer.plain:
             db.execute("PRAGMA secure_delete = ON")  # what lay there before the encryption is overwritten
         db.executescript(_SCHEMA)
         if max_pages:
@@ -310,7 +310,7 @@ class Journal:
         if self._unchecked:
             try:
                 how = (
-                    "TRUNCATE" if self.transformer.secret else "PASSIVE"
+                    "PASSIVE" if self.transformer.plain else "TRUNCATE"
                 )  # the log keeps what it held, until cut
                 self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
                 self._unchecked = self._unchecked_bytes = 0

@@ -21,11 +21,7 @@ class Transformer(Protocol):
 
     @property
     def plain(self) -> bool:
-        """Whether values lie on the disk as they are."""
-
-    @property
-    def secret(self) -> bool:
-        """Whether what was on the disk before must not be left there once it is forgotten."""
+        """Whether values lie on the disk as they are; else nothing that is forgotten may be left there either."""
 
     def to_storage(self, key: str, value: bytes) -> bytes:
         """Return what is written to the disk for *value*."""
@@ -44,7 +40,6 @@ class Plain:
     """Values as they are."""
 
     plain = True
-    secret = False
 
     def to_storage(self, key: str, value: bytes) -> bytes:
         return value

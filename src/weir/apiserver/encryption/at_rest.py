@@ -33,10 +33,6 @@ class AtRest:
     def plain(self) -> bool:
         return self._path is None
 
-    @property
-    def secret(self) -> bool:
-        return self._path is not None
-
     def reload(self) -> bool:
         """Read the configuration again; return whether it is in use now. A bad one is logged, and the old one stays."""
         if self._path is None:

@@ -93,9 +93,8 @@ class Parts(NamedTuple):
     admission: Admission
     gates: Gates
     clock: Clock
-    random_bytes: Callable[[int], bytes] = (
-        system_bytes  #: for uids and generated names; a simulation seeds it
-    )
+    #: for uids and generated names; a simulation seeds it
+    random_bytes: Callable[[int], bytes] = system_bytes
     event_ttl_seconds: float | None = None  #: how long Events are kept; None: as the kind says
     off_loop: OffLoop | None = None  #: where large documents are worked on; None: one of its own
     conversion: conversion.Conversion | None = None  #: by webhooks; None: none is called

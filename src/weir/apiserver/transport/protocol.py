@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httptools
@@ -169,15 +169,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def _take(self, head: Head, body: bytes) -> bool:
         """Begin a request whose head is known, between two others; False when it proves nothing by its head."""
         self._since = self._loop.time()
-        request = Request(
-            head.method,
-            head.path,
-            head.query,
-            head.headers,
-            body,
-            peer=self._peer,
-            peer_certificate=self._certificate if self._whose is None else self._whose(),
-        )
+        request = self._request_of(head.method, head.path, head.query, head.headers)
+        request.body = body
         if not self._is_proven(request):
             return False
         if self._receive(len(body)):
@@ -258,13 +251,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if problem is not None:
             self._refuse(*problem)
             return
-        request = self._request = Request(
+        request = self._request = self._request_of(
             self._parser.get_method().decode(),
             path.decode("latin-1"),
             query.decode("latin-1"),
             self._headers,
-            peer=self._peer,
-            peer_certificate=self._certificate if self._whose is None else self._whose(),
         )
         length = content_length(self._headers.get(b"content-length"))
         has_body = length > 0 or b"transfer-encoding" in self._headers
@@ -285,6 +276,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 self._ask_for_body()
             else:
                 self._take_place(request)
+
+    def _request_of(self, method: str, path: str, query: str, headers: Mapping[bytes, bytes]) -> Request:
+        """Return a request of whoever is at the other end."""
+        certificate = self._certificate if self._whose is None else self._whose()
+        return Request(method, path, query, headers, peer=self._peer, peer_certificate=certificate)
 
     def _take_place(self, request: Request) -> None:
         """Read a body that is large, or may become so, when it is worth it and its user has a place.
