@@ -1,10 +1,16 @@
-"""How much room is left? Of the nodes that take pods, in cores, bytes and pods."""
+"""Free capacity of the nodes that can take more pods, in cores, bytes and pods.
+
+A tainted node counts when a pod of the cluster tolerates its taints. Pods of DaemonSets do not count for this: they
+tolerate the taints of nodes that take no other pod, and use no room but that of their own node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
+from functools import cache
 
+from weir.gates import Gates
+from weir.objects.core import Pod, Taint
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -14,20 +20,28 @@ from weir.scheduler.node_table import (
     USED_PODS,
     NodeTable,
 )
+from weir.taints.toleration import untolerated
 
-Document = dict[str, Any]
 
+def room(table: NodeTable, gates: Gates, waiting: Iterable[Pod] = ()) -> dict[str, float]:
+    """Return what the nodes of the scheduler's *table* have left for its pods and those *waiting* for a node."""
+    pods = [pod_class.pod for row in table.row_of.values() for pod_class in table.pods[row].values()]
+    toleration_lists = {
+        pod.tolerations
+        for pod in (*pods, *waiting)
+        if not any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
+    } | {()}
 
-def room(table: NodeTable, nodes: Mapping[str, Document]) -> dict[str, float]:
-    """Return what those of *nodes* that take pods have left in the scheduler's *table*."""
-    cpu = memory = pods = 0
-    for name, row in table.row_of.items():
-        spec = (nodes.get(name) or {}).get("spec") or {}
-        closed = any(taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or ())
-        if closed or spec.get("unschedulable"):
+    @cache
+    def takes_pods(taints: tuple[Taint, ...]) -> bool:
+        return any(not untolerated(taints, tolerations, gates) for tolerations in toleration_lists)
+
+    free_cpu = free_memory = free_pods = 0
+    for row in table.row_of.values():
+        if table.unschedulable[row] or not takes_pods(table.taint_lists[table.taint_list[row]]):
             continue
         state = table.state[:, row]
-        cpu += max(int(state[ALLOC_CPU] - state[USED_CPU]), 0)
-        memory += max(int(state[ALLOC_MEMORY] - state[USED_MEMORY]), 0)
-        pods += max(int(state[ALLOC_PODS] - state[USED_PODS]), 0)
-    return {"cpu": cpu / 1000, "memory": memory, "pods": pods}
+        free_cpu += max(int(state[ALLOC_CPU] - state[USED_CPU]), 0)
+        free_memory += max(int(state[ALLOC_MEMORY] - state[USED_MEMORY]), 0)
+        free_pods += max(int(state[ALLOC_PODS] - state[USED_PODS]), 0)
+    return {"cpu": free_cpu / 1000, "memory": free_memory, "pods": free_pods}

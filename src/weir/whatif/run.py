@@ -260,7 +260,7 @@ class _Run:
             tuple(hindered),
             tuple(budgets(history, blocked, ended)),
             sum(one.cause.anyway for one in found),
-            room(cluster.plane.scheduler.state.table, history.nodes),
+            room(cluster.plane.scheduler.state.table, history.gates, self._waiting()),
             tuple(said),
             (*notes, *map(_failure_note, cluster.plane.failures())),
             asked.now,
@@ -270,6 +270,12 @@ class _Run:
             {life.key: life.uid for life in history.there_at_the_change()},
             differs,
         )
+
+    def _waiting(self) -> Iterator[Pod]:
+        """Yield the pods without a node at the end."""
+        for life in self._history.lives.values():
+            if not life.node and life.left is None:
+                yield read(Pod, life.document)
 
     def _differs(self) -> Iterator[Turn]:
         """Yield the waiting pods that the copy has placed before any change, though the cluster says it cannot."""
