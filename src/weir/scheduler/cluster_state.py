@@ -30,7 +30,7 @@ from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.pod_class import differently_resized
 from weir.scheduler.queue import SchedulingQueue
 from weir.scheduler.queueing_hints import ClusterEvent, QueueingHints, node_events, pod_events
-from weir.taints.toleration import Evaluate
+from weir.taints.expression import Expressions
 
 
 class _Metadata(View, frozen=True):
@@ -55,13 +55,15 @@ class ClusterState:
         metrics: SchedulerMetrics,
         seed: int,
         on_problem: Callable[[Problem], None],
-        evaluate: Evaluate | None = None,
+        expressions: Expressions,
     ) -> None:
         self._clock, self._gates, self._config, self._metrics = clock, gates, config, metrics
         self.work = asyncio.Event()  #: set when a pod may be waiting for its turn
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
-        self.informers = Informers(client, clock, gates, self.on_event, seed, on_problem, evaluate)
+        self.informers = Informers(
+            client, clock, gates, self.on_event, seed, on_problem, expressions.evaluate
+        )
         self.claims = self.informers.claims
         self.engines = {
             profile.name: Engine(
@@ -69,7 +71,7 @@ class ClusterState:
                 profile,
                 table=self.table,
                 namespaces=self.namespaces,
-                evaluate=evaluate,
+                expressions=expressions,
                 default_selector=self.informers.spread_selectors,
                 storage=self.informers.storage,
                 claims=self.claims,

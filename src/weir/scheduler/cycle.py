@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -44,7 +44,9 @@ from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.scheduler.pod_counts import Namespaces, PodCounts
 from weir.scheduler.profile import Profile, ProfileArguments
 from weir.scheduler.volumes import Storage
-from weir.taints.toleration import Evaluate
+
+if TYPE_CHECKING:
+    from weir.taints.expression import Expressions
 
 #: Memory for the feasibility of classes before the least recently used is dropped; each holds about 17 bytes a node,
 #: one that is spread in a large cluster 8 more.
@@ -82,7 +84,7 @@ class Engine:
         *,
         table: NodeTable | None = None,
         namespaces: Namespaces | None = None,
-        evaluate: Evaluate | None = None,
+        expressions: Expressions | None = None,
         default_selector: DefaultSelector | None = None,
         storage: Storage | None = None,
         claims: Claims | None = None,
@@ -93,14 +95,14 @@ class Engine:
         """Without *storage* volumes are not looked at, without *claims* devices are not."""
         self.table = NodeTable() if table is None else table  # an empty table counts as false
         self.pod_counts = PodCounts(self.table, namespaces)
-        self.judged_taints = JudgedTaints(gates, evaluate)
+        self.judged_taints = JudgedTaints(gates, expressions)
         handle = Handle(
             self.table,
             self.pod_counts,
             gates,
             arguments or ProfileArguments(),
             self.judged_taints,
-            evaluate,
+            self.judged_taints.evaluate,
             default_selector,
             storage,
             claims,

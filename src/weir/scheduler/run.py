@@ -90,7 +90,7 @@ class Scheduler(ScheduleOne):
             self.metrics,
             seed,
             self._report_rule_problem,
-            self.expressions.evaluate,
+            self.expressions,
         )
         self._decisions = 0
         self._absent: set[str] = set()  #: kinds that the server does not have

@@ -9,7 +9,7 @@ the nodes only look their list up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,10 @@ from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent, always
 from weir.scheduler.reasons import Attempt, Reason, UntoleratedTaint
 from weir.taints.judge import TaintJudge
-from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, compares, tolerates, untolerated
+from weir.taints.toleration import BLOCKING, SCORING, Outcome, compares, tolerates, untolerated
+
+if TYPE_CHECKING:
+    from weir.taints.expression import Expressions
 
 NAME = "TaintToleration"
 #: So many distinct taints keep the reasons for which a class does not tolerate them.
@@ -67,9 +70,11 @@ class _Lists:
 class JudgedTaints:
     """What is known of a table's taints, shared by all pod classes and by the plugins that read taints."""
 
-    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
-        self.gates, self.evaluate = gates, evaluate
-        self.judge = TaintJudge(gates, evaluate)
+    def __init__(self, gates: Gates, expressions: Expressions | None = None) -> None:
+        """Without *expressions* of its component, those shared by the process are used."""
+        self.gates, self.expressions = gates, expressions
+        self.evaluate = None if expressions is None else expressions.evaluate
+        self.judge = TaintJudge(gates, self.evaluate)
         self._generation = 0
         self._start_over()
 
@@ -172,11 +177,11 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
                 self._judged.clear()
             attempts = []
             for toleration in self._tolerations:
-                outcome = tolerates(toleration, taint, self._taints.gates)
+                outcome = tolerates(toleration, taint, self._taints.gates, self._taints.evaluate)
                 if outcome:
                     self._judged[identity] = None
                     break
-                attempts.append(_attempt(toleration, taint, outcome))
+                attempts.append(_attempt(toleration, taint, outcome, self._taints.expressions))
             else:
                 bare = Taint(*identity)  # when it was added does not matter
                 self._judged[identity] = UntoleratedTaint(bare, tuple(attempts))
@@ -205,11 +210,13 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
             self._raw[owners] = np.add.reduceat(counted.astype(np.int32), starts)
 
 
-def _attempt(toleration: Toleration, taint: Taint, outcome: Outcome) -> Attempt:
+def _attempt(
+    toleration: Toleration, taint: Taint, outcome: Outcome, expressions: Expressions | None
+) -> Attempt:
     """Return how *toleration* met *taint*; an expression also says which part of it decided."""
     if outcome not in (Outcome.EXPRESSION_FALSE, Outcome.EXPRESSION_FAILED):
         return Attempt(toleration, outcome)
-    from weir.taints.expression import decide
+    from weir.taints.expression import shared  # loads the language, which most pods do not need
 
-    judgement = decide(toleration.expression, taint)
+    judgement = (expressions or shared()).judge(toleration.expression, taint)
     return Attempt(toleration, outcome, judgement.deciding, judgement.error)

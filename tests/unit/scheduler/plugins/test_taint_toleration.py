@@ -14,8 +14,11 @@ from weir.scheduler.plugins import taint_toleration
 from weir.scheduler.plugins.taint_toleration import JudgedTaints, TaintToleration
 from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.queueing_hints import node_events
+from weir.taints import expression
 from weir.taints import judge as judges
+from weir.taints.expression import Expressions
 from weir.taints.judge import TaintJudge
+from weir.taints.operators import Outcome
 
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
@@ -272,3 +275,27 @@ def test_while_no_list_is_new_a_class_is_judged_once(judging, asking, monkeypatc
 def test_a_node_wakes_a_pod_that_now_tolerates_it_and_did_not_before(old, new, woken):
     events = node_events(None if old is None else node("n", *old), node("n", *new))
     assert any(hints_of().helps("TaintToleration", tolerating(EXISTS_A), event) for event in events) is woken
+
+
+def test_an_expression_is_evaluated_and_explained_in_the_components_own_cache_alone(monkeypatch):
+    own, others = Expressions(), Expressions()
+    monkeypatch.setattr(expression, "shared", lambda: others)
+    table = NodeTable()
+    table.put_node(node("n0", A, SOFT))
+    text = "taint.key == 'a' && taint.value == 'x'"
+    plugin = TaintToleration(table, JudgedTaints(ALL_FEATURES, own))
+    bound_plugin = plugin.for_class(PodClasses().of(tolerating({"expression": text}))).filter
+    (reason,) = bound_plugin.reasons(0, 1)
+    assert reason.attempts[0].deciding == "taint.value == 'x'"
+    assert [taint.key for taint in bound_plugin.disliked(0)] == ["c"]
+    assert own.counts[Outcome.EXPRESSION_FALSE] == 2 and len(own.programs) > 0
+    assert not any(others.counts.values()) and len(others.programs) == 0
+
+
+def test_an_engine_hands_its_expressions_to_the_plugins(monkeypatch):
+    own, others = Expressions(), Expressions()
+    monkeypatch.setattr(expression, "shared", lambda: others)
+    engine = Engine(ALL_FEATURES, expressions=own)
+    engine.table.put_node(node("n0", A))
+    engine.start_cycle(tolerating({"expression": "taint.key == 'b'"})).reasons(engine.table.ordered[:1])
+    assert any(own.counts.values()) and not any(others.counts.values())
