@@ -1,1 +1,1 @@
-"""Controllers: what should happen next so that the cluster becomes what its objects ask for?"""
+"""Controllers: reconcile loops that bring the cluster to the state its objects specify."""

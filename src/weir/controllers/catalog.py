@@ -1,4 +1,4 @@
-"""Which controllers are there? Each by the name it is asked for on the command line."""
+"""The list of controllers, by the name used on the command line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which devices do these claims get on this node, or why none? One allocator for all nodes, kept up to date.
+"""Device allocator: devices for claims on a node, or why there are none.
 
-Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator".
-Not here: the search (weir.devices.allocation_search), which devices a request may have (weir.devices.device_matcher),
-writing allocations, reservations (the scheduler).
+Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator". One allocator serves all nodes and is updated as slices change.
+The search is in weir.devices.allocation_search.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Which devices of one node satisfy all requests of these claims together, or what is in the way of each?
+"""Backtracking search for devices of one node that satisfy all requests of several claims together.
 
-Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator", 4.3 (messages). Claims in pod order, requests in claim order,
-pools by driver and name (those with binding conditions last), slices by name, devices as listed: the first
-complete solution wins, and every combination is tried before giving up.
-What surprises: admin access does not bypass taints; `All` fails as a whole when one selected device is tainted or in
-use.
-Not here: whether a request may have a device at all (weir.devices.device_matcher), how the answer is written
-(weir.devices.result).
+Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator", 4.3 (messages).
+Claims in pod order, requests in claim order, pools by driver and name (those with binding conditions last), slices by
+name, devices as listed: the first complete solution wins, and every combination is tried before giving up. Admin
+access does not bypass taints; `All` fails as a whole when one selected device is tainted or in use.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ MOST_RESULTS: Final = 32
 
 
 class Solution:
-    """The devices found on one node, for claims that ask for the same as those they were searched for."""
+    """The devices found on one node, valid for claims with the same requests."""
 
     __slots__ = ("_node", "_picks")
 

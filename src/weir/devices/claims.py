@@ -1,9 +1,9 @@
-"""Which claims does this pod use, and if one cannot be used, what is in the way?
+"""Claims of a pod, with the reason why one cannot be used.
 
 Spec: KEP-4381 "Resource claims of pods", dra.md 4.1 "Resolving a pod's claims", 1.11, D-18; the texts are upstream's.
-A claim made from a template is found through the pod's status and must be owned by the pod.
-What surprises: a status entry without a claim name means that no claim is needed. Claims made for extended resources
-are not in the pod's spec at all; the scheduler writes them into the status.
+A generated claim is found through the pod's status and must be owned by the pod; a status entry without a claim name
+means that no claim is needed. Claims for extended resources are only in the pod's status, where the scheduler records
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Do the devices chosen for a claim go together?
+"""Constraints between the devices of a claim: matchAttribute and distinctAttribute.
 
-Spec: KEP-4381 "Constraints", KEP-5004, dra.md 4.6: `matchAttribute` wants one value on all devices, `distinctAttribute`
-a different one on each. A device without the attribute never goes with it.
-What surprises: an attribute is found by its full name, or by its bare id when the domain is the device's own driver;
-`req` in a constraint covers all alternatives of the request, `req/sub` only that one.
+Spec: KEP-4381 "Constraints", KEP-5004, dra.md 4.6: `matchAttribute` requires one value on all devices,
+`distinctAttribute` a different one on each; a device without the attribute fails both. An attribute is found by its
+full name, or by its bare id when the domain is the device's own driver. `req` in a constraint covers all alternatives
+of the request, `req/sub` only that one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""May this request have this device at all? Its class, its selectors, features that are off, the device's taints.
+"""Whether a request may use a device: class, selectors, disabled features, taints.
 
-Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator". What selectors say of a device is kept until its slice changes.
-What surprises: a selector that fails for a device that is looked at ends the attempt with an error, not with the next
-device.
-Not here: whether it is free and has room (weir.devices.allocation_search), what a selector means
-(weir.devices.expression).
+Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator". Selector results are cached until the slice changes. A selector
+that fails at evaluation ends the attempt with an error instead of skipping the device.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ MOST_SELECTORS: Final = 1_000  #: lists of selectors whose answers are kept
 
 
 class DeviceMatcher:
-    """Matches requests with devices; `forget` devices whose slices changed."""
+    """Matches requests with devices; call `forget` for devices whose slices changed."""
 
     def __init__(
         self,
@@ -85,7 +82,7 @@ class DeviceMatcher:
     def _all(
         self, selectors: tuple[DeviceSelector, ...] | None, device: TrackedDevice, ask: Ask, *, of_class: bool
     ) -> bool:
-        """Return whether all *selectors* are true; each list is asked about each device once."""
+        """Return whether all *selectors* are true, evaluated once per device and list."""
         if not selectors:
             return True
         verdicts = self._verdicts.get(selectors)

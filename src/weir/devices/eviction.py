@@ -1,12 +1,10 @@
-"""When must a claim's pods leave, and because of which taints?
+"""Eviction time of a claim's pods, and the taints that cause it.
 
 Spec: KEP-5055 "Eviction", dra.md 2.5 "Eviction time", 7.2–7.4; D-07, D-18, D-19.
-The clock of a toleration starts when the taint was added, not when the pod started. Of the tolerations that match a
-taint, one without a time wins for ever, otherwise the shortest counts: unlike for node taints, where only the first
-match does. Only the tolerations copied into the allocation are read.
-What surprises: tolerationSeconds counts only next to the effect NoExecute, or in an expression; with an empty effect
-the taint is tolerated for ever.
-Not here: how many pods a second (weir.devices.rate), deleting them (the controller).
+Toleration seconds count from the taint's timeAdded, not from the pod's start. Of the tolerations that match a taint,
+one without seconds wins, otherwise the shortest; for node taints only the first match counts. Only the tolerations
+copied into the allocation are read. tolerationSeconds applies only with the effect NoExecute, or in an expression;
+with an empty effect the taint is tolerated for ever.
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """When pods have to leave, and every taint that asks for it."""
+    """When pods must be evicted, and every taint that requires it."""
 
     at: datetime
     reasons: tuple[Reason, ...]
 
     def due_reasons(self, now: datetime) -> tuple[Reason, ...]:
-        """Return the taints that ask for it already."""
+        """Return the taints whose eviction is due."""
         return tuple(reason for reason in self.reasons if reason.due <= now)
 
 

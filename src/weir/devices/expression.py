@@ -1,11 +1,9 @@
-"""Is this device selector acceptable, and is it true for this device?
+"""Device CEL selectors: compilation, validation and evaluation.
 
-Spec: cel.md 9.3, dra.md 5 "Device CEL environment". The variable `device` has a driver, attributes and capacity by
-domain and, where capacity can be shared, `allowMultipleAllocations`.
-What surprises: an unused domain is an empty map, not an error (but `in` says it is not there); a missing
-id is an error, and the error recommends optional chaining; an attribute may be the whole answer if it is a
-bool at run time.
-Not here: which devices are asked (weir.devices.allocation), the language (weir.cel).
+Spec: cel.md 9.3, dra.md 5 "Device CEL environment".
+The variable `device` has a driver, attributes and capacity by domain and, where capacity can be shared,
+`allowMultipleAllocations`. An unused domain is an empty map, not an error (but `in` is false for it); a missing id is
+an error that recommends optional chaining; an attribute may be the whole result if it is a bool at run time.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ MAX_BYTES: Final = 10_240
 COST_LIMIT: Final = 1_000_000
 #: Programs a scheduler keeps: upstream's number.
 CACHE_CAPACITY: Final = 10
-#: Expressions whose verdict is kept.
+#: Expressions whose result is cached.
 _CHECKED: Final = 512
 _MISSING_KEY: Final = "no such key:"
 _ADVICE: Final = (
@@ -44,7 +42,7 @@ _EMPTY: Final[dict[str, Value]] = {}
 
 
 class DeviceError(ValueError):
-    """A device whose attributes or capacity cannot be read; the message names the attribute."""
+    """A device whose attributes or capacity cannot be parsed; the message names the attribute."""
 
 
 class SelectorError(Exception):

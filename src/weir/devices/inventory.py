@@ -1,9 +1,9 @@
-"""Which devices are there, what do they carry, who has them, and may they keep them?
+"""Device inventory for the commands: one row per device with its taints, holders and eviction preview.
 
-Spec: KEP-5055 "User stories" (degraded devices, monitoring), dra.md 3, 7.2–7.4. Reads the objects of a cluster in any
-served version and answers with one row a device: the commands print it, nothing is changed.
-What surprises: a device that is allocated but no longer published has a row too; only rules by name still reach it.
-Pools that are incomplete or invalid keep their devices listed, with the reason why nothing is allocated from them.
+Spec: KEP-5055 "User stories" (degraded devices, monitoring), dra.md 3, 7.2–7.4.
+Reads the objects of a cluster in any served version. A device that is allocated but no longer published has a row,
+too; only rules by name still match it. Devices of incomplete or invalid pools are listed with the reason why nothing
+is allocated from them.
 """
 
 from __future__ import annotations

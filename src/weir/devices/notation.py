@@ -1,9 +1,8 @@
-"""What does a device selector mean, typed on a command line?
+"""Device selectors on the command line.
 
-`gpu.example.com/node-1/gpu-0` is a device as `weir device list` prints it, `*` stands for any part of it;
-`driver=…,pool=…,device=…,class=…` names parts one by one.
-What surprises: pool names may hold slashes, so of three or more parts the first is the driver and the last the device.
-Not here: taints (weir.taints.notation), whether the API accepts the result (weir.validate).
+`gpu.example.com/node-1/gpu-0` is a device as `weir device list` prints it, `*` matches any part;
+`driver=…,pool=…,device=…,class=…` names parts one by one. Pool names may contain slashes, so of three or more parts
+the first is the driver and the last the device.
 """
 
 from __future__ import annotations

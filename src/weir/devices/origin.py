@@ -1,10 +1,9 @@
-"""Where does a device's taint come from, and under which number is it known?
+"""Origins and IDs of device taints.
 
-Spec: dra.md 3.1 (tracked taints), 3.5 "Taint IDs", 7.3 (how reasons are written); D-20.
-A rule's taint has one number on all its devices, whatever is edited in the rule. A driver's taint keeps its number
-while its key, value and effect stay, even when it moves between slices, forms or generations.
-What surprises: numbers of taints that are gone are remembered for a while, because moving a taint from one slice to
-another takes two writes, and in between it is nowhere.
+Spec: dra.md 3.1 (tracked taints), 3.5 "Taint IDs", 7.3 (how reasons are written); D-20. A rule's taint has one ID on
+all its devices, whatever is edited in the rule. A driver's taint keeps its ID while key, value and effect stay, even
+when it moves between slices, forms or generations. IDs of removed taints are kept for a while, because moving a taint
+between slices takes two writes.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class TrackedTaint:
 
 
 class TaintNumbers:
-    """Gives out numbers, counts who uses them, and remembers those that were given back last.
+    """Reference-counted numbers; recently released ones are remembered.
 
     >>> numbers = TaintNumbers()
     >>> [numbers.take("a"), numbers.take("b"), numbers.take("a")]

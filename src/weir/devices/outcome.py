@@ -1,6 +1,6 @@
-"""What came of asking for devices: an allocation, or for every device what was in the way.
+"""Result of an allocation attempt: an allocation, or the rejection of every device.
 
-Spec: dra.md 4.3 "Unschedulable and error messages". Kubernetes only ever says `cannot allocate all claims`; a refusal
+Spec: dra.md 4.3 "Unschedulable and error messages". Kubernetes only reports `cannot allocate all claims`; a rejection
 here names the device, the check and, for a taint, its origin.
 """
 

@@ -1,9 +1,8 @@
-"""Which slices of a pool count, is the pool complete, and is it sound?
+"""Resource pools: current generation, completeness and validity.
 
 Spec: KEP-4381 "ResourceSlice", dra.md 3.2 "Pools, generations, completeness". Only slices of the highest generation
-count; the pool is complete when there are as many of them as they say themselves.
-What surprises: removing the last slice of the highest generation makes the one before current again.
-Not here: taints (weir.devices.tracker), which node may use a device (weir.devices.allocation).
+count; the pool is complete when their number equals `resourceSliceCount`. Deleting the last slice of the highest
+generation makes the previous one current again.
 """
 
 from __future__ import annotations

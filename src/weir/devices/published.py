@@ -1,10 +1,8 @@
-"""Which slices and devices are published, and how are they found?
+"""Published slices and devices, indexed by pool, generation and name.
 
-Spec: dra.md 3.1, 3.2 "Pools, generations, completeness". Slices are kept by pool and generation, devices by their whole
-name and by its parts, so that a rule that names some of them is brought to the right devices at once.
-What surprises: slices of generations that no longer count stay, and their devices with them: removing the newest
-generation makes the one before current again.
-Not here: their taints (weir.devices.tracker), what a pool's slices amount to (weir.devices.pool).
+Spec: dra.md 3.1, 3.2 "Pools, generations, completeness". Devices are indexed by full name and by its parts, so that a
+rule with a partial selector finds its devices directly. Slices of older generations stay, because deleting the newest
+generation makes the previous one current again.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class TrackedDevice(Candidate):
 
 
 class Published:
-    """Slices and devices, kept by whoever takes in changes (weir.devices.tracker.Tracker)."""
+    """Slices and devices, updated by weir.devices.tracker.Tracker."""
 
     def __init__(self) -> None:
         self._slices: dict[str, ResourceSlice] = {}

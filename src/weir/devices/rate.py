@@ -1,10 +1,8 @@
-"""How many pods a second may leave because of a taint, and whose turn is it?
+"""Eviction rate limit per device taint.
 
-Spec: KEP-5055 "Rate limiting", dra.md 7.5; D-10. Every taint that pods are leaving because of has a bucket of ten
-tokens that fills up at its `evictionsPerSecond`. A pod may go when one of its taints has a token and takes one from
-each of them, so the fastest taint decides and rates do not add up.
-What surprises: a bucket is keyed by the taint's number, so a rule that is edited goes on with the tokens it has.
-Not here: deleting pods (the controller).
+Spec: KEP-5055 "Rate limiting", dra.md 7.5; D-10. Each taint that evicts has a bucket of ten tokens that refills at
+its `evictionsPerSecond`. A pod may be evicted when one of its taints has a token, and takes one from each of them, so
+the fastest taint decides and rates do not add up. Buckets are keyed by taint ID, so an edited rule keeps its tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is an allocation written into a claim?
+"""Writes an allocation into a claim's status.
 
-Spec: dra.md 4.7 "Result", 1.8. Tolerations are copied as they are: eviction reads only this copy.
-What surprises: one device that is local to a node makes the whole claim local to it.
+Spec: dra.md 4.7 "Result", 1.8. Tolerations are copied, and eviction reads only this copy. One node-local device makes
+the whole claim node-local.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Does this rule select this device? The only definition; everything that asks, asks here.
+"""DeviceTaintRule selectors: whether a rule selects a device.
 
-Spec: KEP-5055 "API", dra.md 3.4 "Rule matching", D-05, D-06. Tracker, eviction, dry run and commands share it.
-What surprises: a rule without a selector selects nothing, an empty selector selects everything. A part that reads
-attributes never selects a device whose attributes are not known (its slice is gone), while driver, pool and
-device names go on matching it. An expression that fails for a device does not select it; an expression that no
-longer compiles leaves it undecided.
-Not here: which devices have to be asked at all (weir.devices.tracker), the language (weir.devices.expression).
+Spec: KEP-5055 "API", dra.md 3.4 "Rule matching", D-05, D-06. Tracker, eviction, dry run and commands all use this
+function. A rule without a selector selects nothing, an empty selector selects everything. A part that reads
+attributes never selects a device whose slice is gone, while driver, pool and device names still match it. An
+expression that fails for a device does not select it; one that no longer compiles leaves the result undecided.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from weir.devices.selector_fields import Likeness, TextTest, find_reads, find_te
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
 
 _COMPILE: Final = "CEL compile error: "
-#: Answers a rule remembers; more different devices than this are each asked.
+#: Cached results per rule; more distinct devices than this are evaluated each.
 _MOST_ANSWERS: Final = 512
 
 
@@ -82,9 +80,9 @@ SELECTED: Final = Selection(RuleOutcome.SELECTED)
 
 
 class Candidate:
-    """A device that rules may select: its names and, as long as a slice publishes it, its attributes.
+    """A device that rules may select: its names and, while a slice publishes it, its attributes.
 
-    Attributes are read when an expression asks for the first time: most devices are never asked.
+    Attributes are parsed on first use by an expression: most devices never need it.
     """
 
     __slots__ = ("_error", "_seen", "device", "id")
@@ -134,10 +132,10 @@ def selects(
 
 
 class Question:
-    """`selects` for one rule and the classes there are now, to be asked about many devices.
+    """`selects` for one rule and the current classes, evaluated for many devices.
 
-    Devices alike in all that the rule's expressions look at are asked once; where hardly two are alike, nothing is
-    remembered.
+    Devices equal in every field the rule's expressions read share one evaluation; where hardly two are equal, nothing
+    is cached.
     """
 
     __slots__ = (
@@ -244,7 +242,7 @@ class _Expressions:
         self._known: dict[Hashable, bool] = {}
 
     def find(self, device: Candidate) -> bool | None:
-        """Return the answer of a device that is like this one, if one was asked."""
+        """Return the cached result of a device equal in the fields read, if any."""
         alike, written = self._alike, device.device
         if alike is None or written is None or device._seen is None:
             return None
@@ -254,7 +252,7 @@ class _Expressions:
         return self._known.get(key)
 
     def key(self, device: Candidate) -> Hashable | None:
-        """Return what devices that get the same answer share; None for one that has to be asked itself."""
+        """Return the cache key of a device; None if it must be evaluated itself."""
         if self._alike is None or device.device is None or device._seen is None:
             return None
         return self._alike(device.id, device.device)

@@ -1,11 +1,9 @@
-"""Which parts of a device does a selector look at? Devices alike in those parts get the same answer.
+"""Fields of a device that a selector reads; devices equal in them share one evaluation.
 
-A rule that asks for a model has one answer a model, not one a device: a thousand nodes with the same eight devices
-are asked a handful of times. Only what is plainly written counts (`device.driver`, `device.attributes["d"].id`, also by
-index, optional or in `has()`); a selector that looks at a device in any other way has to be asked about each.
-What surprises: parts are compared as they are written, not as values: `1.0.0+a` and `1.0.0+b` are equal versions and
-still two answers.
-Not here: what the answer is (weir.devices.selector).
+A rule about a model is evaluated once per model, not per device. Only literal access counts (`device.driver`,
+`device.attributes["d"].id`, also by index, optional or in `has()`); a selector that reads a device in any other way
+is evaluated for each. Fields are compared as written, not as values: `1.0.0+a` and `1.0.0+b` are equal versions and
+still two evaluations.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class Read(NamedTuple):
 TextTest = Callable[[str], bool]
 
 
-#: Returns what a device has in the parts that are read; None when it has to be asked itself.
+#: Returns a device's values of the fields read; None when it must be evaluated itself.
 Likeness = Callable[[DeviceID, Device], Hashable | None]
 
 
@@ -65,9 +63,9 @@ def find_reads(expressions: Sequence[str], env: Env) -> frozenset[Read] | None:
 
 
 def find_text_test(expressions: Sequence[str], env: Env) -> TextTest | None:
-    """Return what a single selector asks of the text in the one part it looks at, if it does nothing else.
+    """Return the test that a single selector applies to the one text field it reads, if it does nothing else.
 
-    Devices that have a text there need not be asked one by one, however different their texts are.
+    Devices with a text in that field then need no evaluation each, however different their texts are.
 
     >>> from weir.devices.expression import environment
     >>> test = find_text_test(["device.attributes['d'].uuid == 'gpu-1'"], environment())
@@ -206,7 +204,7 @@ def _part(read: Read) -> Likeness:
         entry = named.get(bare) if name.driver == domain else None
         if qualified in named:
             if entry is not None:
-                return None  # said twice: whoever reads it decides
+                return None  # set twice: left to the reader
             entry = named[qualified]
         if entry is None:
             return _ABSENT

@@ -1,10 +1,8 @@
-"""Which slices does a search on this node walk through, and in which order?
+"""Slices visible to a node, in the allocator's search order.
 
 Spec: dra.md 4.6 "Allocator" (search order, node selection), 3.2 (pools). Pools by driver and name, those with binding
-conditions last; slices by name. Kept by node and brought up to date pool by pool, so that asking about one node
-costs that node's slices, however many there are elsewhere.
-What surprises: a slice that is not local to one node is on the way of every node it reaches.
-Not here: the search (weir.devices.allocation_search), what a slice publishes (weir.devices.tracker).
+conditions last; slices by name. Indexed by node and updated pool by pool, so that one node costs only its own slices.
+A slice that is not local to one node is a candidate for every node it covers.
 """
 
 from __future__ import annotations

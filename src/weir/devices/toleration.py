@@ -1,10 +1,9 @@
-"""May a request with these tolerations have a device with these taints?
+"""Device tolerations against device taints.
 
-Spec: KEP-5055 "Semantics", dra.md 2 "Toleration matching", D-15. A device toleration is compared exactly as a pod's
-(weir.taints.toleration): same operators, same gates, same expressions.
-What surprises: every taint needs its own toleration, none is left out because another has the same key; an effect
-this version does not know, like `None`, keeps nothing away; tolerationSeconds is not looked at here.
-Not here: how long an allocated device may be kept (weir.devices.eviction).
+Spec: KEP-5055 "Semantics", dra.md 2 "Toleration matching", D-15. A device toleration matches exactly as a pod's
+(weir.taints.toleration): same operators, gates and expressions. Every taint needs its own toleration, also next to
+another of the same key; an effect this version does not know, like `None`, rejects nothing; tolerationSeconds is
+ignored here.
 """
 
 from __future__ import annotations

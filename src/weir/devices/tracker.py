@@ -1,13 +1,11 @@
-"""Which devices are there, and which taints does each carry, from where?
+"""ResourceSlice tracker: devices with their own taints and those of DeviceTaintRules.
 
 Spec: KEP-5055 "ResourceSlice tracker", dra.md 3 "ResourceSlice tracker"; D-01, D-05, D-06, D-20.
 A device's taints are its own, then those of taint slices of the same pool generation, then those of the rules that
 select it (by rule name). Every `put_` and `remove_` costs what it touches: rules are found by driver, pool and device
-name, a rule that only changes its taint asks no device again, and an edit that changes nothing notifies no consumer.
-What surprises: a rule whose stored expression no longer compiles stops updates of the slices it is about; they keep
-their last tracked state, and the problem is reported.
-Not here: which slices and devices there are (weir.devices.published), whether a rule selects a device
-(weir.devices.selector), following the API (components feed changes in).
+name, a rule that only changes its taint evaluates no device again, and an edit without effect notifies no consumer. A
+rule whose stored expression no longer compiles stops updates of its slices; they keep their last tracked state, and
+the problem is reported.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a change led to: slices whose devices or taints are different now, and what went wrong."""
+    """The result of a change: slices whose devices or taints changed, and errors."""
 
     slices: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -292,7 +290,7 @@ class Tracker(Published):
         return self._retry(changed)
 
     def put_class(self, new: DeviceClass) -> Update:
-        """Take in a class that was added or changed; only rules that name it are asked again."""
+        """Take in a class that was added or changed; only rules that name it are evaluated again."""
         self._classes[new.name] = new
         return self._class_changed(new.name)
 
@@ -340,7 +338,7 @@ class Tracker(Published):
         return self._retry(changed, problems)
 
     def _rules_about(self, name: DeviceID) -> Iterator[_Rule]:
-        """Return the rules whose names fit the device."""
+        """Return the rules whose names match the device."""
         if not self._rules_on:
             return
         for triple in product((name.driver, None), (name.pool, None), (name.device, None)):

@@ -1,10 +1,8 @@
-"""What of the devices is in use, and what is left of shared counters and capacity?
+"""Devices in use, and what remains of shared counters and consumable capacity.
 
-Spec: KEP-4815 (counters), KEP-5075 (consumable capacity), dra.md 4.2 (devices in use), 4.8 "Counters and capacity".
-A device belongs to one claim unless it may be allocated several times; then every share takes its part of the capacity.
-What surprises: results with admin access use nothing. A capacity not asked for is taken by its policy's default, or
-whole.
-Not here: who gets which device (weir.devices.allocation).
+Spec: KEP-4815 (counters), KEP-5075 (consumable capacity), dra.md 4.2 (devices in use), 4.8 "Counters and capacity". A
+device belongs to one claim unless it allows multiple allocations; then every share takes its part of the capacity.
+Results with admin access use nothing. A capacity that is not requested is taken by its policy's default, or whole.
 """
 
 from __future__ import annotations
@@ -129,9 +127,9 @@ def counters_needed(device: Device) -> dict[tuple[str, str], Quantity]:
 
 
 def capacity_needed(device: Device, asked: Mapping[str, Any]) -> Amounts | None:
-    """Return what a share of *device* takes of each of its capacities, or None when it cannot serve *asked*.
+    """Return what a share of *device* takes of each capacity, or None when it cannot serve *asked*.
 
-    For a device that is not shared the answer is empty: there a request only says what is enough.
+    For a device that is not shared the result is empty: there a request is only a minimum.
     """
     capacity = device.capacity or {}
     if not asked.keys() <= capacity.keys():
@@ -152,7 +150,7 @@ def capacity_needed(device: Device, asked: Mapping[str, Any]) -> Amounts | None:
 
 
 def _rounded(policy: Mapping[str, Any], asked: Quantity | None, whole: Quantity) -> Quantity | None:
-    """Return the amount a policy allows for what was asked; None when it is too much."""
+    """Return the amount a policy allows for a request; None when it is too much."""
     if asked is None:
         return _amount(policy["default"]) if policy.get("default") is not None else whole
     if policy.get("validValues"):

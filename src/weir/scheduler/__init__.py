@@ -1,1 +1,1 @@
-"""Where should this pod run? Kubernetes' scheduling decisions, made on columns instead of objects."""
+"""Scheduler: Kubernetes' scheduling decisions, computed on columns of nodes."""

@@ -1,13 +1,13 @@
-"""Which is the best node for a pod that is spread, without a look at every node?
+"""Best node for a pod with spread constraints, found per group of nodes instead of per node.
 
-Spread constraints treat all nodes alike that have the same values of the labels they name and none of the pods they
-count by hostname. So the rows of a class are kept grouped by these values, with the best row of each group; one more
-pod changes a row, and the constraints are judged once for each group. Rows with pods that are counted by hostname are
-few, and are groups of their own.
-A fast twin of the long way of weir.scheduler.cycle; test_best_by_domain.py in tests/unit/scheduler holds them together;
-the curve `placement` of `python -m bench growth` pays for it.
-What surprises: scores that are normalised over feasible nodes hang on which groups the constraints refuse. Where the
-highest raw score is in none of the groups that are left, the answer is None and all nodes are looked at.
+Spread constraints treat nodes alike that have the same values of the labels they name and no pod counted by hostname.
+The rows of a class are grouped by these values, with the best row per group, and the constraints are evaluated once
+per group. Rows with pods counted by hostname are groups of their own. Scores normalized over feasible nodes depend on
+which groups the constraints reject: if the highest raw score is in no remaining group, the result is None and all
+nodes are evaluated.
+
+Optimized form of weir.scheduler.cycle; tests/unit/scheduler/test_best_by_domain.py compares them; bench: the curve
+`placement` of `python -m bench growth`.
 """
 
 from __future__ import annotations

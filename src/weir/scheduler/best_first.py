@@ -1,13 +1,12 @@
-"""Which is the best node that a search accepts, without a search on every node?
+"""Best node that passes an expensive filter, evaluated in score order until one passes.
 
-A search for devices on one node costs more than everything else about it, and a cluster of 100,000 nodes would pay for
-as many before its first pod is placed. So nodes are asked in the order of their scores, and the first that accepts is
-the answer: it is what asking all of them would have found, as long as the search itself adds nothing to the score and
-no score is normalised over the nodes that are left. What a search refused is not asked again until it may have
-changed; a chain of refusals is asked in batches twice as long each time.
-A fast twin of the long way of weir.scheduler.cycle; test_best_first.py in tests/unit/scheduler holds them together; the
-curve `claims` of `python -m bench growth` pays for it.
-What surprises: a search that breaks on a node that is not asked breaks no attempt (decision 95).
+A device search on one node costs more than all other filters together. The first node accepted is the same as
+evaluating all of them would give, as long as the search adds nothing to the score and no score is normalized over the
+remaining nodes. Rejections are kept until they may have changed; a run of rejections is evaluated in batches of
+doubling size. A search that fails on a node that is never evaluated fails no attempt (decision 95).
+
+Optimized form of weir.scheduler.cycle; tests/unit/scheduler/test_best_first.py compares them; bench: the curve
+`claims` of `python -m bench growth`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LOOKED: Final = 16
 
 
 def best_accepted(feasibility: Feasibility) -> int | None:
-    """Return the best row that every filter accepts; None when all have to be asked to know it, or there is none."""
+    """Return the best row that every filter accepts; None if there is none or all rows must be evaluated."""
     search = feasibility.plugins.lazy_filter
     if search is None or len(feasibility.table) <= ASKS_ALL or not search.scores_alike():
         return None

@@ -1,14 +1,12 @@
-"""How do claims of one shape fare on every node? Judged once, and again only where devices or nodes changed.
+"""Device feasibility per node for claims with equal requests, re-evaluated only where devices or nodes changed.
 
-Claims made from one template ask for the same, so what holds for one of them on a node holds for the next, until a
-device there is given away, given back, tainted or published anew. weir.scheduler.claims logs the nodes to which that
-happens; a ClaimFeasibility reads on from where it stopped.
-What surprises: a row is judged when it is asked about, not before: a node that another plugin refused costs nothing,
-and a selector that fails there fails no attempt.
-A fast twin of searching every node anew (weir.devices.allocation); test_dynamic_resources.py in
-tests/unit/scheduler/plugins holds them together; the figure that pays for it is "decided and promised by the engine
-alone, 200 nodes" of `python -m bench claims`.
-Not here: the search on one node (weir.devices.allocation_search).
+Claims made from one template have equal requests, so a result for one on a node holds for the next until a device
+there is allocated, released, tainted or republished. weir.scheduler.claims logs those nodes and a ClaimFeasibility
+reads the log from where it stopped. A row is evaluated on demand: a node another plugin rejected costs nothing, and a
+failing selector there fails no attempt.
+
+Optimized form of weir.devices.allocation; tests/unit/scheduler/plugins/test_dynamic_resources.py compares them;
+bench: "decided and promised by the engine alone, 200 nodes" of `python -m bench claims`.
 """
 
 from __future__ import annotations
@@ -118,14 +116,14 @@ class ClaimFeasibility:
 
 
 class ClaimFeasibilities:
-    """The answers over one table, by what the claims ask for; those asked for longest ago are dropped."""
+    """Results over one node table by the claims' requests; the least recently used are dropped."""
 
     def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
         self._claims, self._table, self._most_steps = claims, table, most_steps
         self._by_shape: dict[Any, ClaimFeasibility] = {}
 
     def of(self, wanted: Sequence[ResourceClaim]) -> ClaimFeasibility:
-        """Return the answers for claims that ask for what *wanted* ask for."""
+        """Return the results for claims with the same requests as *wanted*."""
         shape = tuple(_encode(claim.spec) for claim in wanted)
         found = self._by_shape.pop(shape, None)
         if found is None:

@@ -1,8 +1,7 @@
-"""How do promised devices reach the API? Finalizer, allocation and reservation of claims; taking them back.
+"""API writes for reserved devices: finalizer, allocation and reservation of claims, and their rollback.
 
-Spec: dra.md 4.2 "PreBind", "PostFilter", "Unreserve". Others may write a claim at the same time (labels, drivers'
-statuses): a write made against an old version is made again on the new one, unless what it says is no longer true.
-Not here: what to write (weir.scheduler.plugins.claim_reservation).
+Spec: dra.md 4.2 "PreBind", "PostFilter", "Unreserve". A write that conflicts with another client's (labels, drivers'
+statuses) is retried on the new version, unless it no longer applies.
 """
 
 from __future__ import annotations

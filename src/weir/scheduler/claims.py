@@ -1,10 +1,9 @@
-"""Which claims and devices are there, what do claims hold, and what is promised but not written yet?
+"""Claim and device state of the scheduler, including allocations in flight.
 
-Spec: dra.md 4.1, 4.2 (devices in use, in flight), 4.4 (D-09), 4.5 "Requeue events". Fed by the watches one change at a
-time; every change names the nodes it concerns, so that answers kept by node are asked for again only there.
-What surprises: a claim is what the watch shows or what the scheduler itself wrote, whichever is newer, and a device is
-held from the moment it is promised: two pods in a row never get the same one.
-Not here: which device a claim gets (weir.devices.allocation), the plugin (weir.scheduler.plugins.dynamic_resources).
+Spec: dra.md 4.1, 4.2 (devices in use, in flight), 4.4 (D-09), 4.5 "Requeue events". Fed by the watches one change at
+a time; every change names the nodes it affects, so that cached results are re-evaluated only there. Of the watched
+claim and the scheduler's own last write, the newer counts, and a device counts as in use from Reserve on: two
+consecutive pods never get the same one.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Claims:
     def _touch(self, nodes: Iterable[str]) -> None:
         self.log.extend(nodes)
         if len(self.log) > _LONGEST_LOG:
-            # The newer half stays: who read it a moment ago need not ask about every node again.
+            # Keep the newer half, so that recent readers need not re-evaluate every node.
             old = len(self.log) // 2
             self.log_start += old
             del self.log[:old]

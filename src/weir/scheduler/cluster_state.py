@@ -1,10 +1,7 @@
-"""What does the scheduler know of the cluster? Nodes, pods and promises, kept up to date by what watches show.
+"""The scheduler's cache: nodes, pods and assumed pods, kept current by watches.
 
-Every change goes two ways: into the table that decisions read, and to the queue, where it wakes the pods it may help.
-A pod that was decided counts on its node from then on (assumed), until the watch shows it there or it is taken off.
-A scheduler that is elected anew makes a new one: it starts from what the cluster is then.
-Not here: deciding and binding (weir.scheduler.schedule_one), what else concerns pods: volumes, claims, owners
-(weir.scheduler.informers).
+Every change goes into the node table and to the queue, where it wakes the pods it may help. A scheduled pod is
+assumed on its node until the watch confirms it or binding fails. A newly elected scheduler starts with a new cache.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How is the scheduler set up? A file in the shape of KubeSchedulerConfiguration.
+"""Reads KubeSchedulerConfiguration files.
 
-Spec: core.md 3.4, 3.5, 3.7 (plugin arguments). Profiles with their own name, plugins switched on and off, weights,
-the arguments of the plugins weir has. A setting that cannot be used is one clear error naming its place; a setting
-weir does not have is refused rather than ignored.
-Not here: single values (.config_fields), the arguments of plugins (.plugin_arguments), what enabling and disabling
-plugins comes to (.plugins.registry).
+Spec: core.md 3.4, 3.5, 3.7 (plugin arguments).
+Supports profiles, enabled and disabled plugins, weights, and the arguments of the plugins weir has. An unusable
+setting is one error naming its path; an unsupported setting is rejected, not ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Is this value of a configuration what is expected there? If not, one error names the place and what to write.
-
-Not here: which fields there are (weir.scheduler.config, weir.scheduler.plugin_arguments).
-"""
+"""Typed access to configuration fields; a wrong value raises one error naming its path and what is expected."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Which CSI driver serves a volume of an old in-tree kind, and by which name does it know the volume?
+"""CSI migration: the CSI driver and volume handle of an in-tree volume.
 
-Kubernetes has handed the in-tree kinds over to CSI drivers, so on a node with CSI drivers their volumes count as the
-driver's. Two kinds were handed over whose drivers attach nothing that is limited: those are not counted.
-Spec: core.md 3.6 (NodeVolumeLimits); the plugin and driver names are Kubernetes'.
-Not here: the limits (weir.scheduler.plugins.node_volume_limits).
+Spec: core.md 3.6 (NodeVolumeLimits); the plugin and driver names are Kubernetes'. On a node with CSI drivers, in-tree
+volumes count as the driver's. Two migrated kinds whose drivers have no attach limit are not counted.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""One pod, all nodes: where does it go, or why nowhere?
+"""Scheduling cycle: the node for one pod, or why there is none.
 
-Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the node table and the feasibility of pod classes, and
-answers; binding, events and retries are the caller's. A known class costs the rows that changed since it was last
-asked; a class whose spread or affinity moves whole domains, nominated pods that need room, and sampling take the longer
-way over all rows, through the same filters and scores. Pods with claims ask the best nodes first
-(weir.scheduler.best_first).
+Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the node table and the feasibility per pod class; binding,
+events and retries are the caller's. A known class costs the rows that changed since its last use. Classes whose
+spread or affinity moves whole domains, nominated pods that need room, and sampling evaluate all rows through the same
+filters and scores. Pods with claims evaluate the best nodes first (weir.scheduler.best_first).
 """
 
 from __future__ import annotations
@@ -212,14 +211,14 @@ class Engine:
         return {self._name(row): status for row, status in found.items()}
 
     def start_cycle(self, pod: Pod) -> Feasibility:
-        """Return the feasibility of the class of *pod*, whose plugins answer for this very pod from now on."""
+        """Return the feasibility of the class of *pod*, with its plugins set to this pod."""
         feasibility = self.feasibility(pod)
         for plugin in feasibility.plugins.pre_filters:
             plugin.start_cycle(pod)
         return feasibility
 
     def feasibility(self, pod: Pod) -> Feasibility:
-        """Return the feasibility of the class of *pod*, made when first asked for."""
+        """Return the feasibility of the class of *pod*, created on first use."""
         pod_class = self._class_of(pod)
         feasibility = self._feasibilities.pop(pod_class, None)
         if feasibility is None or feasibility.plugins.stale:
@@ -365,7 +364,7 @@ class Engine:
             row = self.table.row_of.get(node)
             if (
                 row is not None and row in looked_at
-            ):  # asked with the nominated pods first: that status counts
+            ):  # evaluated with the nominated pods first: that status counts
                 found |= self._statuses_with(feasibility, row, pods)
         plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
         statuses = {self._name(row): status for row, status in found.items()}

@@ -1,9 +1,7 @@
-"""What does the scheduler log about a decision? Values it could not read, and on request why each node was refused.
+"""Log lines of scheduling decisions: values that could not be parsed and, on request, why each node was rejected.
 
 Spec: core.md 1.6 (an unreadable taint value is an error line), 3.7.4 (an unreadable label is verbosity 10).
-Level 5 names every node that refused the pod, level 10 also every label that could not be compared.
-Not here: the outcome of an attempt, said where it is carried out (weir.scheduler.schedule_one); events
-(.status_reporter).
+Level 5 names every node that rejected the pod, level 10 also every label that could not be compared.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class DecisionLog:
             self._note_labels(engine, pod)
 
     def note_devices(self, claims: Claims, pod: Pod) -> None:
-        """Tell of device taints that the tolerations of a rejected pod's claims could not compare."""
+        """Log device taints that the tolerations of a rejected pod's claims could not be compared with."""
         found = claims.of_pod(pod)
         asked = [] if isinstance(found, str) else [each for claim in found for each in _tolerations(claim)]
         for device in claims.tracker.current_devices() if asked else ():

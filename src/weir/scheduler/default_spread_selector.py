@@ -1,8 +1,7 @@
-"""Which pods are of one kind, as the default spread constraints mean it?
+"""The selector of the default spread constraints, from a pod's services and controller.
 
-Spec: core.md 3.7.7. A pod without constraints of its own is spread together with the pods that its services and its
-controller (ReplicationController, ReplicaSet, StatefulSet) select.
-Not here: the constraints themselves (weir.scheduler.plugins.pod_topology_spread).
+Spec: core.md 3.7.7. A pod without constraints of its own is spread with the pods that its services and its controller
+(ReplicationController, ReplicaSet, StatefulSet) select.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Controller(View, frozen=True):
 
 
 class DefaultSpreadSelectors:
-    """The services and controllers of a cluster, asked for the selector of a pod."""
+    """The services and controllers of a cluster, from which a pod's default selector follows."""
 
     def __init__(self) -> None:
         self.version = 0

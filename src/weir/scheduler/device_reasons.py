@@ -1,8 +1,7 @@
-"""Why can the devices that a pod's claims ask for not be had, here or anywhere?
+"""Rejection reasons about devices.
 
-Spec: KEP-5055. Every refused device is named with what speaks against it, and every taint with where it comes from:
-a DeviceTaintRule, or its driver's ResourceSlice.
-Not here: all other reasons (weir.scheduler.reasons), how these are found (weir.scheduler.plugins.dynamic_resources).
+Spec: KEP-5055. Each rejected device is named with the failed check, each taint with its origin: a DeviceTaintRule, or
+the driver's ResourceSlice.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from weir.scheduler.reasons import Reason, plain
 
 @dataclass(frozen=True, slots=True)
 class NoDevices(Reason):
-    """The devices the pod's claims ask for cannot be had there; *refusals* says of each why."""
+    """The pod's claims cannot be allocated there; *refusals* gives the reason per device."""
 
     kind: ClassVar[str] = "devices"
     plugin: ClassVar[str] = "DynamicResources"

@@ -1,13 +1,12 @@
-"""Which nodes take pods of one class, and what do they score? Kept up to date from the table's log.
+"""Feasible nodes and scores of one pod class, kept current from the node table's log.
 
-For each class: which nodes take it, what they score, and the best of them. After a change only the changed rows are
-judged again; the best is found through the maxima of blocks of rows, so that placing one more pod of a known class
-does not cost a look at every node. Normalised scores (TaintToleration, NodeAffinity) hang on the highest raw score
-among feasible nodes: it is watched by counting, and only when it moves are all rows scored anew.
-Plugins that move whole domains at once (spread, pod affinity) are added on top when asked, over all rows.
-A fast twin: the plain definition is the loop over nodes of tests/reference/scheduler.py;
-tests/property/test_scheduler.py holds them together after every change of random clusters; the figure that pays for it
-is "50 classes mixed, 5,000 nodes" of `python -m bench scheduler`, which measures such a loop beside it.
+After a change only the changed rows are evaluated; the best node is found through the maxima of blocks of rows.
+Normalized scores (TaintToleration, NodeAffinity) depend on the highest raw score among feasible nodes: it is tracked
+by counting, and only when it moves are all rows scored again. Plugins that move whole domains at once (spread, pod
+affinity) are added on demand over all rows.
+
+Optimized form of the loop over nodes in tests/reference/scheduler.py; tests/property/test_scheduler.py compares them
+after every change of random clusters; bench: "50 classes mixed, 5,000 nodes" of `python -m bench scheduler`.
 """
 
 from __future__ import annotations
@@ -214,7 +213,7 @@ class Feasibility:
         return found
 
     def reasons(self, rows: Rows) -> dict[int, list[Reason]]:
-        """Return what every filter that refuses a row says, not the first alone: for people, not for placing."""
+        """Return the reasons of all filters that reject a row, not only the first: for explanations."""
         found: dict[int, list[Reason]] = {}
         for plugin in self.plugins.filters:
             if plugin.scope is Scope.SEARCH:
@@ -268,7 +267,7 @@ class Feasibility:
         return not self._watched and any(column.raw is not self.table.zeros for column in self._columns)
 
     def _can_share(self) -> bool:
-        """Whether scores by resources are those of all classes that ask for the same amounts."""
+        """Whether the resource scores are shared by all classes with the same requests."""
         table = self.table
         default = self.plugins.default_resources is not None
         plain = default and not self._others and not table.incomplete and table.size == len(table)

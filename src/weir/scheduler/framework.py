@@ -1,13 +1,10 @@
-"""What does a plugin implement? The extension points as types, the statuses plugins return, a failed attempt's text.
+"""The scheduling framework: extension points, plugin statuses and the message of a failed attempt.
 
-Spec: core.md 3.2 "Status codes", 3.3 "Extension point rules", 3.10 "Events and conditions". The names are those of the
-kube-scheduler framework: Plugin, Handle, PreFilter, Filter, PostFilter, Score, Reserve, QueueingHint, Status and
-Diagnosis. A rejected node always carries the reason and the plugin it comes from; counting reasons into the message
-users know happens here, once.
-What surprises: pods that nothing distinguishes form a class (weir.scheduler.pod_class), and a plugin is asked about a
-class, for many nodes at once: a filter returns a code for each row of the node table, and a status for each code.
-Not here: the plugins (weir.scheduler.plugins), their order (weir.scheduler.plugins.registry), the attempt itself
-(weir.scheduler.cycle).
+Spec: core.md 3.2 "Status codes", 3.3 "Extension point rules", 3.10 "Events and conditions".
+The names are those of the kube-scheduler framework: Plugin, Handle, PreFilter, Filter, PostFilter, Score, Reserve,
+QueueingHint, Status and Diagnosis. Pods with equal scheduling input form a class (weir.scheduler.pod_class), and
+plugins work on a class and many nodes at once: a filter returns a code for each row of the node table, and a status
+for each code.
 """
 
 from __future__ import annotations
@@ -87,7 +84,7 @@ class NoNodes(Exception):
 
 
 class Scope(enum.Enum):
-    """What a plugin's answer for one node depends on, and so when it has to be asked again."""
+    """What a plugin's result for one node depends on, and so when it must be evaluated again."""
 
     NODE = "the node object"
     PODS = "the node object and the pods on the node"
@@ -114,7 +111,7 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class LazyFilterPlugin(FilterPlugin, Protocol):
-    """A filter that costs so much for each node that the best nodes are asked first (weir.scheduler.best_first)."""
+    """A filter so expensive per node that the best nodes are evaluated first (weir.scheduler.best_first)."""
 
     def scores_alike(self) -> bool:
         """Return whether it gives every node the same score in this attempt, and may accept any of them."""
@@ -228,7 +225,7 @@ class Extensions:
     score: ScorePlugin | None = None
     cluster_score: ClusterScorePlugin | None = None
     reserve: ReservePlugin | None = None
-    stale: Callable[[], bool] | None = None  #: whether the class has to be asked about anew
+    stale: Callable[[], bool] | None = None  #: whether the class must be evaluated again
 
 
 class Plugin(Protocol):

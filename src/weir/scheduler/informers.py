@@ -1,8 +1,7 @@
-"""What else than nodes and pods does the scheduler watch? Storage, devices and their claims, services, controllers.
+"""Informers of the scheduler beyond nodes and pods: storage, devices and claims, services, controllers.
 
-Each kind has a watch that keeps one object up to date (weir.scheduler.volumes, .claims, .default_spread_selector) and
-reports events to the queue, so that a claim that gets its volume, or a device that loses its taint, wakes the pod that
-waits for it.
+Each updates one cache (weir.scheduler.volumes, .claims, .default_spread_selector) and reports events to the queue, so
+that for example a bound claim or a removed device taint wakes the pods that wait for it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What does the scheduler count? Upstream's metrics, and the two that KEP-5471 proposes.
+"""Scheduler metrics: upstream's, and the two that KEP-5471 proposes.
 
-Spec: core.md 3.11 "Metrics". Names, labels and buckets are upstream's.
-What surprises: verdicts on nodes are kept and only brought up to date, so plugin evaluations count the nodes that were
-really looked at, and Filter and Score of an attempt are one step, timed under Filter. Numeric comparisons count each
-distinct taint once per distinct toleration, however many nodes carry it. A wait for binding conditions is noted for
+Spec: core.md 3.11 "Metrics". Names, labels and buckets are upstream's. Since results per node are cached, plugin
+evaluations count the nodes actually evaluated, and Filter and Score are one step, timed under Filter. Numeric
+comparisons count each distinct taint once per distinct toleration. A wait for binding conditions is recorded for
 every device of the pod's claims, as upstream does, also for those without conditions.
 """
 
@@ -156,7 +155,7 @@ class SchedulerMetrics:
     def note_decision(
         self, feasibility: Feasibility, answer: Placement | Diagnosis, profile: str, seconds: float
     ) -> None:
-        """Count what deciding one attempt asked of the plugins."""
+        """Count the plugin evaluations of one attempt."""
         placed = isinstance(answer, Placement)
         self.algorithm_duration.child().observe(seconds)
         self.note_point("Filter", "Success" if placed else "Unschedulable", profile, seconds)

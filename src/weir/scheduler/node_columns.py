@@ -1,8 +1,7 @@
-"""How is one thing that every node has kept? As a numpy column, a row for each node.
+"""Numpy columns with one row per node: interned label values and resource amounts.
 
-A label is a small number for each distinct value, so that a selector meets a value once however many nodes have it.
-What surprises: values that no node has any more are forgotten, and the others get new numbers; `generation` says so.
-Not here: which columns there are, and when they change (weir.scheduler.node_table).
+A label column holds a small number per distinct value, so that a selector is evaluated once per value. Values that no
+node has any more are dropped and the others renumbered; `generation` then changes.
 """
 
 from __future__ import annotations

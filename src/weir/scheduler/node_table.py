@@ -1,11 +1,8 @@
-"""What does the cluster look like to the scheduler? Nodes as columns, updated change by change.
+"""Node table: the scheduler's snapshot of the cluster as columns, updated change by change.
 
-One row a node. What repeats is interned: distinct taint lists, label values by key, pod classes. A change of a node or
-of the pods on it is one entry in a log of rows; what is kept per row elsewhere (weir.scheduler.feasibility) reads on
-from where it stopped, so that one more pod costs as much as the rows that changed, and not as many as there are.
-What surprises: a pod can arrive before its node; it is kept and counted once the node is there.
-Not here: what plugins make of the columns (weir.scheduler.plugins), counts of pods by selector (.pod_counts),
-one label or resource of every node (.node_columns), which node is looked at before which (.node_tree).
+One row per node. Repeated data is interned: taint lists, label values by key, pod classes. A change of a node or of
+its pods appends the row to a log; caches per row (weir.scheduler.feasibility) read the log from where they stopped. A
+pod that arrives before its node is kept and counted once the node is there.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ ALLOC_PODS: Final = 2
 USED_CPU: Final = 3
 USED_MEMORY: Final = 4
 USED_PODS: Final = 5
-NONZERO_CPU: Final = 6  #: usage with every container that asks for nothing counted at a default
+NONZERO_CPU: Final = 6  #: usage with a default for every container without requests
 NONZERO_MEMORY: Final = 7
 BALANCE: Final = 8  #: how evenly CPU and memory are used, 0 to 100 (see NodeResourcesBalancedAllocation)
 FREE_CPU: Final = 9
@@ -51,7 +48,7 @@ _FIRST_CAPACITY: Final = 64
 #: Beyond this the log is cut, and readers that are behind start afresh.
 _LONGEST_LOG: Final = 1_000_000
 _MOST_FRESH: Final = 64
-#: So many labels have a column; beyond, the oldest half is made again when asked for.
+#: Maximum number of label columns; beyond it the oldest half is dropped and rebuilt on demand.
 _MOST_LABELS: Final = 256
 #: The same for resources: any pod can name a new one.
 _MOST_RESOURCES: Final = 256
@@ -107,7 +104,7 @@ class NodeTable:
         self.memory: Any = None  #: what weir.scheduler.resource_scores keeps about this table
         self.epoch = 0  #: changes when rows come, go or change their order
         self.incomplete: set[int] = set()  #: rows of nodes without any CPU or without any memory
-        self.overcommitted: set[int] = set()  #: rows where pods ask for more CPU or memory than there is
+        self.overcommitted: set[int] = set()  #: rows where pods request more CPU or memory than allocatable
         self._free: list[int] = []
         self._order_stale = True
         self._rank: Ids = np.zeros(self._capacity, np.int32)
@@ -275,7 +272,7 @@ class NodeTable:
         self.taint_version += 1
         self.taint_generation += 1
 
-    # ── columns made when first asked for ────────────────────────────────────────────────────────
+    # ── columns built on first use ───────────────────────────────────────────────────────────────
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of the label *key*."""

@@ -1,7 +1,6 @@
-"""In which order does the scheduler look at nodes? Zones in turn, and in a zone the node that came first.
+"""Node order: zones round-robin, and within a zone by age.
 
-Spec: core.md 3.5. So a search that stops after enough nodes has seen every zone, as upstream's node tree has it.
-Not here: when the order is made anew (weir.scheduler.node_table), where a search starts (weir.scheduler.cycle).
+Spec: core.md 3.5. A search that stops after enough nodes has thus seen every zone, like upstream's node tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which arguments does a plugin take? Those in `pluginConfig`, checked as Kubernetes checks them.
+"""Parses and validates plugin arguments in `pluginConfig`.
 
-Spec: core.md 3.5, 3.7 (the arguments of each plugin). A plugin without arguments takes none.
-Not here: which plugins are on (weir.scheduler.plugins.registry), the rest of the file (weir.scheduler.config).
+Spec: core.md 3.5, 3.7 (the arguments of each plugin). Checked as Kubernetes checks them; a plugin without arguments
+accepts none.
 """
 
 from __future__ import annotations

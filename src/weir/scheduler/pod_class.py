@@ -1,8 +1,7 @@
-"""What does scheduling read of a pod? Pods that agree in all of it are one class and are judged together.
+"""Pod classes: pods with equal scheduling input, evaluated together.
 
-A Deployment's pods differ in name and uid only, so a class is judged once and then only kept up to date. A class
-holds what was worked out of the pod: requests as numbers, host ports, image names, selectors.
-Not here: the columns it is held against (weir.scheduler.node_table).
+A Deployment's pods differ in name and UID only. A class holds what is derived from the pod: requests as numbers, host
+ports, image names, selectors.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def class_key(pod: Pod) -> Hashable:
         spec.host_network,
         spec.host_users,
         spec.scheduler_name,
-        # Which claims is asked pod by pod: those of a template have another name for each.
+        # Claims are resolved per pod: those of a template have a different name for each.
         bool(spec.resource_claims),
         # The selector of the default spread constraints comes from the pod's controller.
         next((owner.uid for owner in metadata.owner_references or () if owner.controller), ""),
@@ -170,9 +169,9 @@ def build(pod: Pod, key: Hashable = None) -> PodClass:
 
 
 def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[int, int]:
-    """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default.
+    """Return CPU (milli) and memory (bytes), with a default for every container that omits one.
 
-    What the pod as a whole asks for stands for all its containers: then only what none of them asks for counts at all.
+    Pod-level requests replace those of the containers: then a default applies only if no container sets one.
     """
     requests = pod_requests(pod, set_aside=True) if requests is None else requests
     defaults = _DEFAULTS

@@ -1,8 +1,7 @@
-"""How many pods on each node does this selector select, and how many carry this affinity term?
+"""Pod counts per node and selector or affinity term.
 
-PodTopologySpread and InterPodAffinity count pods by labels. A count is kept per node and per distinct selector (or
-term), and moved by one when a pod comes or goes; a pod class knows which counts it belongs to, so that costs nothing
-for the selectors it has nothing to do with. Sums over zones are made from these columns when they are needed.
+For PodTopologySpread and InterPodAffinity. A count changes by one when a pod is added or removed; a pod class knows
+the counts it belongs to, so other selectors cost nothing. Sums per zone are computed on demand.
 """
 
 from __future__ import annotations

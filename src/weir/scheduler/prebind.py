@@ -1,9 +1,7 @@
-"""What has to be true before a pod is bound? Promises of plugins are written down and waited for.
+"""PreBind: writes what plugins reserved and waits until it is in effect.
 
-Spec: core.md 3.1 "PreBind", 3.7.6; dra.md 4.2. A plugin promised something when the node was chosen (Reserve); here it
-reaches the API server. While a promise needs others to act (a volume to be made, a device to be attached), the room for
-a binding is lent to other pods.
-Not here: what is promised (weir.scheduler.plugins), the binding itself (weir.scheduler.schedule_one).
+Spec: core.md 3.1 "PreBind", 3.7.6; dra.md 4.2. While a reservation waits for others (a volume to be provisioned, a
+device to be attached), its binding slot is given to other pods.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class PreBind:
         self._metrics = metrics
 
     async def keep(self, promises: Iterable[Reservation], patience: float) -> None:
-        """Write what was promised and wait until it is so, *patience* seconds at most; raises PluginError."""
+        """Write the reservations and wait until they are in effect, at most *patience* seconds; raises PluginError."""
         for promise in promises:
             try:
                 if isinstance(promise, ClaimReservation):

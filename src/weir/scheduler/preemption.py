@@ -1,10 +1,9 @@
-"""Which less important pods must go so that this one fits, and where is that cheapest?
+"""Preemption: selects the node and the victims for a pod that fits nowhere.
 
-Spec: core.md 3.9 "DefaultPreemption". Only nodes that rejected the pod for a reason that removing pods can cure are
-tried: untolerated taints, node affinity and volumes elsewhere are not among them. On each, all less important pods
-are taken away, and then put back one by one while the pod still fits; what cannot come back are the victims. Pods
-whose disruption budget would be broken come back first.
-Pure: the dry runs change the engine's table and put it back; evicting is the caller's.
+Spec: core.md 3.9 "DefaultPreemption". Only nodes whose rejection removing pods can cure are tried: untolerated
+taints, node affinity and volumes elsewhere cannot. On each, all lower-priority pods are removed and then reprieved
+one by one while the pod still fits, those whose disruption budget would be violated first; the rest are the victims.
+Pure: dry runs restore the engine's table; evicting is the caller's.
 """
 
 from __future__ import annotations
@@ -216,7 +215,7 @@ def _dry_run(
 
 
 def _split(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """Return the pods whose disruption breaks a budget, counted in order of importance, and the others."""
+    """Return the pods whose disruption violates a budget, in order of importance, and the others."""
     left = [budget.disruptions_allowed for budget in budgets]
     violating: list[Pod] = []
     others: list[Pod] = []

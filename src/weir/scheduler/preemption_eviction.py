@@ -1,8 +1,7 @@
-"""How are the victims of a preemption sent away, and which budgets protect pods from it?
+"""Evicts the victims of a preemption, and reads the disruption budgets that protect pods.
 
-Spec: core.md 3.9 "Preemption". A victim is marked (DisruptionTarget, an event) and deleted; less important
-pods that were promised room on the node lose the promise.
-Not here: which pods have to go (weir.scheduler.preemption).
+Spec: core.md 3.9 "Preemption". A victim gets the condition DisruptionTarget and an event, and is deleted;
+lower-priority pods nominated to the node lose the nomination.
 """
 
 from __future__ import annotations

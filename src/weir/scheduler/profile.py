@@ -1,9 +1,7 @@
-"""What do the plugins of one profile have to say about one class of pods?
+"""A profile: a set of plugins over one node table, instantiated per pod class.
 
-Spec: core.md 3.4 "Default plugins, order and weights". A profile is a set of plugins over one node table; asked about a
-pod class they give the class's own filters and scores, sorted by what their answers depend on (framework.Scope): the
-node alone, the pods on it, or the whole cluster.
-Not here: which plugins there are (weir.scheduler.plugins.registry), answers for nodes (weir.scheduler.feasibility).
+Spec: core.md 3.4 "Default plugins, order and weights". The class's filters and scores are sorted by what their
+results depend on (framework.Scope): the node alone, the pods on it, or the whole cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from weir.scheduler.resource_scores import DefaultResources, default_resources
 class ClassPlugins:
     """The plugins of one profile for one pod class."""
 
-    filters: list[FilterPlugin] = field(default_factory=list)  #: in the order they are asked
+    filters: list[FilterPlugin] = field(default_factory=list)  #: in execution order
     pre_filters: list[PreFilterPlugin] = field(default_factory=list)
     #: PreFilter: plugins that leave only these nodes
     node_names: list[tuple[str, frozenset[str]]] = field(default_factory=list)
@@ -70,7 +68,7 @@ class ClassPlugins:
             self.pods_filters, self.pods_scores
         )
 
-        #: the filter that may be asked about the best nodes first (weir.scheduler.best_first), if there is one
+        #: the filter that may evaluate the best nodes first (weir.scheduler.best_first), if any
         self.lazy_filter = self._lazy_filter()
         #: the plugin that treats nodes alike by their labels (weir.scheduler.best_by_domain), if no other one looks at
         #: all nodes; with the weight of its scores
@@ -115,7 +113,7 @@ class ClassPlugins:
 
 
 class _Normalized(ClusterScorePlugin):
-    """A score of nodes and their pods whose highest value moves with every placement: made anew each time."""
+    """A score of nodes and their pods whose maximum moves with every placement: recomputed each time."""
 
     def __init__(self, plugin: ScorePlugin) -> None:
         self.name, self._plugin = plugin.name, plugin
@@ -135,7 +133,7 @@ class Profile:
         self.weights: Mapping[str, int] = registry.default_weights if weights is None else weights
 
     def registered_events(self) -> RegisteredEvents:
-        """Return the events each plugin wants to be asked about, with their hints."""
+        """Return the events each plugin registers for, with their hints."""
         return {name: plugin.events_to_register() for name, plugin in self.plugins.items()}
 
     def _filters(self, name: str) -> bool:

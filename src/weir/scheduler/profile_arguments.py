@@ -1,7 +1,6 @@
-"""What can be set for one profile? Which plugins are on, in which order, with which weights and arguments.
+"""Settings of one profile: plugins, order, weights and arguments, with Kubernetes' defaults.
 
-Spec: core.md 3.4 "Default plugins, order and weights", 3.5. The defaults are Kubernetes'.
-Not here: reading them from a file (weir.scheduler.config), the plugins there are (weir.scheduler.plugins.registry).
+Spec: core.md 3.4 "Default plugins, order and weights", 3.5.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Which pod is next, and when may a rejected pod try again?
+"""Scheduling queue: active pods, backoff, unschedulable and gated pods.
 
-Spec: core.md 3.8 "Queue". Ready pods by priority, then by time; rejected pods asleep until something happens that
-could help them (weir.scheduler.queueing_hints), then a short wait that doubles with every rejection; pods with
-scheduling gates outside of all this. Events that come while a pod is being scheduled are remembered for it, so that
-none is missed.
-Pure: the time is an argument, and nothing here waits.
+Spec: core.md 3.8 "Queue". Active pods by priority, then time. Unschedulable pods wait for an event that may help them
+(weir.scheduler.queueing_hints), then for a backoff that doubles with every rejection. Events that arrive during a
+pod's attempt are recorded for it. Pure: the time is an argument.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class _Entry:
 
 
 class _Heap:
-    """A heap whose members can be taken out by key."""
+    """A heap with removal by key."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -219,7 +217,7 @@ class SchedulingQueue:
         self._incoming("active", event)
 
     def release(self, key: str, now: float) -> None:
-        """Let go of a pod that was held back (the preemption it waited for is done)."""
+        """Release a pod that was held back (the preemption it waited for is done)."""
         self.held.pop(key, None)
         item = self._asleep.get(key)
         if item is not None and item.gated_by == "DefaultPreemption":
@@ -261,7 +259,7 @@ class SchedulingQueue:
         self._return(item, now)
 
     def failed(self, item: QueuedPod, now: float) -> None:
-        """Take back a pod whose attempt broke: it is retried after a wait."""
+        """Requeue a pod whose attempt failed with an error, with backoff."""
         item.errors += 1
         item.rejected_by = item.pending = frozenset()
         self._return(item, now)

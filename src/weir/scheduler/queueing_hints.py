@@ -1,10 +1,8 @@
-"""What changed in the cluster, and which plugins want to be asked whether it helps a waiting pod?
+"""Cluster events and queueing hints: which events may make a rejected pod schedulable.
 
-Spec: core.md 3.8 (event names, who reacts to what). A pod that was rejected waits for an event of which at least one of
-its rejecting plugins says that it could help (its queueing hint); everything else leaves it asleep, so that a taint
-removed from one node wakes the pods it can help and no others.
-What surprises: a plugin that registers no events, or is not known, is woken by every event.
-Not here: the hints, each in its plugin's file (weir.scheduler.plugins), the queue (weir.scheduler.queue).
+Spec: core.md 3.8 (event names, who reacts to what). A rejected pod waits for an event that the hint of at least one
+of its rejecting plugins accepts, so that a taint removed from one node wakes only the pods it can help. A plugin that
+registers no events, or is unknown, is woken by every event.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
     return any(after.get(resource, 0) < amount for resource, amount in before.items())
 
 
-# ── which plugins are asked ──────────────────────────────────────────────────────────────────────
+# ── registered plugins ───────────────────────────────────────────────────────────────────────────
 
 #: Plugin → event → hint, as `events_to_register` returns them.
 RegisteredEvents = Mapping[str, Mapping[str, QueueingHint]]
@@ -156,7 +154,7 @@ class QueueingHints:
     def __init__(self, registered: Mapping[str, RegisteredEvents]) -> None:
         """*registered* holds the events of each profile's plugins, by the profile's name."""
         self._registered = registered
-        #: called with (plugin, event, `Queue` or `QueueSkip`, seconds) for every hint that was asked
+        #: called with (plugin, event, `Queue` or `QueueSkip`, seconds) for every hint evaluated
         self.timed: Callable[[str, str, str, float], None] | None = None
 
     def helps(self, plugin: str, pod: Pod, event: ClusterEvent) -> bool | None:
@@ -175,6 +173,6 @@ class QueueingHints:
         return answer
 
     def registers(self, plugin: str, label: str) -> bool:
-        """Return whether *plugin* wants to be asked about events called *label*, in some profile."""
+        """Return whether *plugin* registers for events called *label* in some profile."""
         found = [events for profile in self._registered.values() if (events := profile.get(plugin))]
         return not found or any(label in events for events in found)

@@ -1,10 +1,8 @@
-"""Why does a filter refuse a node? One class for each reason there is, made by the plugin that refuses.
+"""Rejection reasons of filters, one class per reason.
 
-A reason names its plugin and carries what was asked and what was found. `message()` is the text of core.md 3.6 that is
-counted into the FailedScheduling event; `weir explain` makes its sentences of the same objects.
-Not here: reasons that speak of other pods (weir.scheduler.topology_reasons), of devices (weir.scheduler.device_reasons)
-and of volumes (weir.scheduler.volume_reasons), counting them into one message (weir.scheduler.framework), sentences for
-people (weir.explain.words).
+A reason names its plugin and carries the required and the actual values. `message()` is the text of core.md 3.6 that
+is counted into the FailedScheduling event; `weir explain` renders the same objects. Reasons about other pods, devices
+and volumes are in topology_reasons, device_reasons and volume_reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ class Reason:
         return self.words
 
     def data(self) -> dict[str, Any]:
-        """Return what was asked and found, JSON-able."""
+        """Return the required and actual values, JSON-able."""
         return {}
 
     @property
@@ -101,7 +99,7 @@ UNREAD_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class UntoleratedTaint(Reason):
-    """No toleration tolerates this taint; each one was asked."""
+    """No toleration tolerates this taint; each one was evaluated."""
 
     kind: ClassVar[str] = "taint"
     plugin: ClassVar[str] = "TaintToleration"
@@ -240,7 +238,7 @@ class UnreadablePreference(Reason):
 
 @dataclass(frozen=True, slots=True)
 class OtherNode(Reason):
-    """spec.nodeName asks for another node."""
+    """spec.nodeName names another node."""
 
     kind: ClassVar[str] = "node-name"
     plugin: ClassVar[str] = "NodeName"

@@ -1,15 +1,14 @@
-"""What does every node score for these amounts of CPU and memory? Judged once for all pod classes that ask for them.
+"""Resource scores per amount of CPU and memory, shared by all pod classes with the same requests.
 
 Spec: core.md 3.7.5, 3.7.6 (NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation, at their defaults).
-Classes that differ in tolerations, labels or selectors mostly ask for the same few amounts, and what a node scores for
-amounts depends on nothing else. So scores are kept once for all classes that ask for the same; a class adds what only
-it knows. After a change few rows are behind: for one entry they are judged one by one in plain Python, which is faster
-than a chain of numpy calls; when enough have gathered, they are judged for all entries in use at once.
-A fast twin: the plain definition are the plugins NodeResourcesFit and NodeResourcesBalancedAllocation;
-tests/unit/scheduler/test_resource_scores.py and tests/property/test_scheduler.py hold them together to the last bit;
-the figure that pays for it is "50 classes mixed, 5,000 nodes" of `python -m bench scheduler`.
-Not here: what else a class thinks of a node (weir.scheduler.feasibility), amounts beyond the room there is for them:
-such a class judges for itself.
+Classes that differ in tolerations, labels or selectors mostly request the same few amounts, and the score for an
+amount depends on nothing else. After a change, few stale rows of one entry are evaluated in plain Python, which is
+faster than a chain of numpy calls; once enough have accumulated, they are evaluated for all entries in use at once.
+Beyond the maximum number of amounts a class computes its own scores.
+
+Optimized form of the plugins NodeResourcesFit and NodeResourcesBalancedAllocation;
+tests/unit/scheduler/test_resource_scores.py and tests/property/test_scheduler.py compare them to the last bit; bench:
+"50 classes mixed, 5,000 nodes" of `python -m bench scheduler`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ RANK_BITS: Final = 24
 NEVER: Final = -(2**61)
 #: So many changed rows are judged one by one; more are judged for all entries together.
 _FEW: Final = 6
-#: An entry that was not asked for in so many rounds of judging is dropped.
+#: An entry unused for this many evaluation rounds is dropped.
 _IDLE_ROUNDS: Final = 64
 _LEAST: Final = 8
 _MOST: Final = 256
@@ -88,7 +87,7 @@ def default_resources(
 
 
 class Amounts(NamedTuple):
-    """What a pod class asks for: requests, requests as scoring counts them, and whether balance scores."""
+    """The amounts of a pod class: requests, requests as scoring counts them, and whether balance scores."""
 
     cpu: int
     memory: int
@@ -98,7 +97,7 @@ class Amounts(NamedTuple):
 
 
 def amounts_of(pod: PodClass, *, balanced: bool) -> Amounts:
-    """Return what *pod* asks for; other resources are not looked at here."""
+    """Return the CPU and memory amounts of *pod*; other resources are ignored."""
     requests = pod.requests
     return Amounts(
         requests.get("cpu", 0), requests.get("memory", 0), pod.nonzero_cpu, pod.nonzero_memory, balanced
@@ -132,7 +131,7 @@ class AmountScores:
 
 
 def resource_scores_of(table: NodeTable) -> ResourceScores:
-    """Return the scores kept over *table*, made when first asked for."""
+    """Return the scores kept over *table*, created on first use."""
     if table.memory is None:
         table.memory = ResourceScores(table)
     found: ResourceScores = table.memory
@@ -140,7 +139,7 @@ def resource_scores_of(table: NodeTable) -> ResourceScores:
 
 
 class ResourceScores:
-    """The scores for all amounts asked for, over one table."""
+    """The scores for all requested amounts, over one table."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -207,7 +206,7 @@ class ResourceScores:
         for entry in self._kept:
             entry.number = -1
         self._kept = []
-        self._known = {}  # a class that holds one asks for it anew, since the rows it knows are others now
+        self._known = {}  # a class that holds an entry gets a new one, since its rows were renumbered
         if self._matrix.shape[1] != len(table.alive):
             self._matrix = np.zeros((0, len(table.alive)), np.int64)
 

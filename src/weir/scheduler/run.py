@@ -1,10 +1,7 @@
-"""The scheduler at work: watches, decides, binds, reports.
+"""The scheduler process: watches, the scheduling loop, leader election.
 
-Here are the watches that feed it and the loop that gives each pod its turn, while this process is elected. A pod that
-was placed is counted on its node at once and confirmed when the watch shows it. A lost watch is listed anew, and what
-was assumed meanwhile stays counted, so nothing is placed twice.
-Not here: what becomes of a pod in its turn (weir.scheduler.schedule_one), what is known of the cluster
-(weir.scheduler.cluster_state), plugins and the cycle (.cycle), the queue (.queue).
+A scheduled pod is assumed on its node and confirmed by the watch. A lost watch is relisted, and assumed pods stay
+counted, so nothing is placed twice. One attempt is in weir.scheduler.schedule_one.
 """
 
 from __future__ import annotations
@@ -171,7 +168,7 @@ class Scheduler(ScheduleOne):
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
-            # A pod that fits nowhere costs a look at every node for its reasons: then news is let in at once.
+            # A pod that fits nowhere evaluates every node for its reasons: yield to the watches afterwards.
             if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.state.assumed:
                 await asyncio.sleep(0)
 

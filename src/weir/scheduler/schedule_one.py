@@ -1,10 +1,8 @@
-"""What becomes of one pod in its turn? It is placed and bound, or rejected with a reason, perhaps after preemption.
+"""One scheduling attempt: places and binds a pod, or rejects it with a reason, perhaps after preemption.
 
-Deciding is elsewhere and pure (.cycle); here are the writes that carry it out. A pod is counted on its node the moment
-it is decided (assumed) and bound in the background; a binding that fails takes the pod off again and sends it back to
-the queue, unless it was made although no answer came.
-Not here: the watches and whose turn it is (.run), whom to preempt (.preemption) and how (.preemption_eviction), what
-comes before binding (.prebind), events and conditions (.status_reporter).
+Decisions are pure (.cycle); here are the writes. A pod is assumed on its node when decided and bound in the
+background; a failed binding forgets the pod and requeues it, unless the binding took effect although no response
+came.
 """
 
 from __future__ import annotations

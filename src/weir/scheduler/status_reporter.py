@@ -1,8 +1,7 @@
-"""How are a pod's attempts reported to users? Events, the PodScheduled condition, the promise of a node.
+"""Reports a pod's attempts: events, the PodScheduled condition, nominatedNodeName.
 
-Spec: core.md 3.10 "Events and conditions". A condition is written only when it is new; a status that
-could not be written is no failure of the attempt, because the next one writes it again.
-Not here: what to say (weir.scheduler.framework, .preemption), when (weir.scheduler.schedule_one).
+Spec: core.md 3.10 "Events and conditions". A condition is written only when it changed; a failed status write does
+not fail the attempt, because the next one writes it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Why do the pods of a topology domain keep another one off its nodes?
+"""Rejection reasons about the pods of a topology domain.
 
 Spec: core.md 3.6, PodTopologySpread and InterPodAffinity.
-Not here: all other reasons (weir.scheduler.reasons), how pods are counted by domain (weir.scheduler.pod_counts).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class NoTopologyDomain(Reason):
 
 @dataclass(frozen=True, slots=True)
 class NoPodNear(Reason):
-    """The node's domain has no pod that a required affinity term asks for."""
+    """The node's domain has no pod that a required affinity term selects."""
 
     kind: ClassVar[str] = "pod-affinity"
     plugin: ClassVar[str] = "InterPodAffinity"

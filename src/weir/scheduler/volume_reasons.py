@@ -1,7 +1,6 @@
-"""Why can a pod's volumes not be used on a node, or anywhere?
+"""Rejection reasons about volumes and claims.
 
 Spec: core.md 3.6, VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
-Not here: all other reasons (weir.scheduler.reasons), what claims and volumes there are (weir.scheduler.volumes).
 """
 
 from __future__ import annotations

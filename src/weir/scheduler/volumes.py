@@ -1,9 +1,7 @@
-"""What storage does the cluster have, and what have we promised of it but not written yet?
+"""Storage state of the scheduler: volumes, claims and classes, with assumed bindings on top.
 
-Volumes, claims and classes as the watches show them, with promises laid on top: a volume promised to a claim, a
-claim promised to a node. A promise lives from the moment a pod is decided until its claims are bound or its attempt
-fails, so that two pods decided in one second never count on the same volume.
-Not here: which nodes fit a pod's claims (weir.scheduler.plugins.volume_binding).
+A volume assumed for a claim, or a claim assumed on a node, counts from the decision until the claims are bound or the
+attempt fails, so that two pods never count on the same volume.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ def bytes_of(amount: Any) -> int | None:
 
 
 def requested_bytes(claim: PersistentVolumeClaim) -> int | None:
-    """Return how much storage *claim* asks for, if it says."""
+    """Return the storage *claim* requests, if specified."""
     resources = claim.spec.resources
     return bytes_of(((resources.requests if resources else None) or {}).get("storage"))
 
@@ -151,7 +149,7 @@ class Storage:
     _promised_claims: dict[str, str] = field(default_factory=dict)
 
     def put(self, place: str, old: Any, new: Any) -> None:
-        """Take in a change of an object that lives in *place*."""
+        """Apply a change of an object of *place*."""
         objects: dict[str, Any] = getattr(self, place)
         metadata = (new or old).metadata
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

@@ -1,1 +1,1 @@
-"""Autoscaling: how many replicas a workload needs for what its pods use."""
+"""HorizontalPodAutoscaler controller: replica counts from resource usage."""

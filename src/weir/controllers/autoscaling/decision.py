@@ -1,8 +1,8 @@
-"""What does one look at an autoscaler come to? Replicas, conditions, events and the status to write.
+"""The result of one HorizontalPodAutoscaler sync: replicas, conditions, events and status.
 
-Spec: upstream's HorizontalPodAutoscaler controller, its reasons and messages. Of several metrics the one that asks for
-most counts; one that cannot be read keeps the target from shrinking; when none can be read nothing changes.
-Not here: reading the scale and the metrics, writing (weir.controllers.autoscaling.horizontal_pod_autoscaler).
+Spec: upstream's HorizontalPodAutoscaler controller, its reasons and messages.
+Of several metrics the highest proposal wins; a metric that cannot be read prevents scaling down; if none can be read
+nothing changes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def decide(
 ) -> Outcome:
     """Return what to do about *autoscaler*; *answers* are about its metrics, in order.
 
-    *selector_problem* is why the target's pods cannot be told: an event's reason, the condition's, and the message.
+    *selector_problem* is why the target's pods cannot be listed: an event's reason, the condition's, and the message.
     """
     outcome, spec = _begin(autoscaler), autoscaler["spec"]
     current = outcome.current = (scale.get("spec") or {}).get("replicas", 0)
@@ -207,7 +207,7 @@ def _ask(
     now: datetime,
     selector_problem: tuple[str, str, str] | None,
 ) -> tuple[int, str] | None:
-    """Return what the metrics ask for and the one that decides; None when that cannot be said."""
+    """Return the replicas the metrics propose and the deciding metric; None if no metric can be read."""
     if selector_problem is not None:
         event, reason, message = selector_problem
         outcome.warn(event, message)
@@ -270,7 +270,7 @@ def _milli(text: Any) -> int:
 def _propose(
     metric: Document, answer: Answer, spec: Document, scale: Document, pods: list[PodState], now: datetime
 ) -> tuple[int, str, dict[str, Any]]:
-    """Return how many replicas one metric asks for, what it is called, and its status."""
+    """Return the replicas one metric proposes, the metric's description, and its status."""
     kind = metric["type"]
     source = metric[SOURCES[kind]]
     target, tolerances = source["target"], tolerances_of(spec)

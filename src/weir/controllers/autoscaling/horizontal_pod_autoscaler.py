@@ -1,9 +1,7 @@
-"""Does a workload have as many replicas as its load needs? The HorizontalPodAutoscaler controller.
+"""HorizontalPodAutoscaler controller: reads scale and metrics, applies the decision, writes the status.
 
-Every autoscaler is looked at when it or its generation is new, and every 15 seconds: the target's scale is read, the
-metrics are asked for, the decision is made, and what changed is written. A status that anybody writes is no reason to
-look sooner.
-Not here: the decision (weir.controllers.autoscaling.decision), the metrics (.metrics_client).
+An autoscaler is synced when it or its generation is new, and every 15 seconds. A status write by another client does
+not trigger a sync. The computation is in weir.controllers.autoscaling.decision.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class HorizontalPodAutoscalers(Controller):
         self.selectors: dict[AutoscalerKey, labels.Selector] = {}
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[AutoscalerKey]:
-        """Yield the autoscaler that is new, gone, or asked for something else."""
+        """Yield the autoscaler that was added, deleted, or has a new generation."""
         if kind is not AUTOSCALERS:
             return
         metadata = (new or old)["metadata"]
@@ -77,7 +75,7 @@ class HorizontalPodAutoscalers(Controller):
     def pods_of(
         self, key: AutoscalerKey, text: str, listers: Listers
     ) -> tuple[list[Pod], tuple[str, str, str] | None]:
-        """Return the pods that the target's selector chooses, or why they cannot be told.
+        """Return the pods that the target's selector selects, or why they cannot be listed.
 
         The reason is an event's reason, the condition's reason and a message.
         """
@@ -119,7 +117,7 @@ class Look(Steps):
     listers: Listers
 
     async def carry_out(self, context: ActionContext) -> None:
-        """Do it; what fails is said in the status and events, and comes again with the next look."""
+        """Sync the autoscaler; failures go into its status and events and are retried at the next sync."""
         client, now, key = context.client, context.clock.now(), self.key
         reference = self.autoscaler["spec"]["scaleTargetRef"]
         try:
@@ -159,7 +157,7 @@ class Look(Steps):
 
 
 class NoSuchKind(Exception):
-    """A target of a kind that nobody serves."""
+    """The target's kind is not served."""
 
 
 async def find_scale(client: Client, namespace: str, reference: Mapping[str, Any]) -> tuple[Kind, Document]:
@@ -174,7 +172,7 @@ async def find_scale(client: Client, namespace: str, reference: Mapping[str, Any
 
 
 async def _set_scale(client: Client, kind: Kind, scale: Document, replicas: int) -> errors.ApiError | None:
-    """Write the replicas, again where somebody else was faster; return why it could not be done."""
+    """Write the replicas, retrying on conflict; return why it failed, or nothing."""
     metadata = scale["metadata"]
     for attempt in range(TRIES):
         try:

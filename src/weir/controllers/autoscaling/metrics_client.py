@@ -1,8 +1,7 @@
-"""What did the pods use? The metrics of an autoscaler's spec, asked of the metrics APIs.
+"""Metrics of an autoscaler's spec, read from the metrics APIs.
 
-Resources come from metrics.k8s.io. Nobody serves the APIs of custom and external metrics here; what such a metric then
-says is what upstream says where none is registered (docs/decisions/0084-metrics-that-nobody-serves.md).
-Not here: what follows from the numbers (weir.controllers.autoscaling.replica_calculator).
+Resource metrics come from metrics.k8s.io. The custom and external metrics APIs are not served; such a metric gives
+the error upstream gives when no adapter is registered (docs/decisions/0084-metrics-that-nobody-serves.md).
 """
 
 from __future__ import annotations

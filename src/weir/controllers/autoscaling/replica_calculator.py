@@ -1,13 +1,11 @@
-"""How many replicas does one metric ask for? Upstream's arithmetic, as plain functions of numbers.
+"""Replica calculation for one metric, with upstream's arithmetic as pure functions.
 
-    desired = ceil(ready pods × current / target)
+desired = ceil(ready pods × current / target)
 
 unless the ratio is within the tolerance of 1. Pods without metrics and pods that are not ready are left out first; if
-the rest wants to scale up they count as using nothing, if it wants to scale down those without metrics count as using
-all they ask for; where that would turn the direction round, nothing changes.
-All amounts are in thousandths, as the API server's quantities are rounded to.
-Not here: policies, limits and stabilisation (weir.controllers.autoscaling.scaling_behavior), where metrics come from
-(weir.controllers.autoscaling.metrics_client).
+the rest would scale up they count as using nothing, if it would scale down those without metrics count as using their
+full request; if that reverses the direction, nothing changes. All amounts are in thousandths, as the API server's
+quantities are rounded to.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Proposal:
-    """How many replicas a metric asks for, and what it was."""
+    """The replicas a metric proposes, and its current value."""
 
     replicas: int
     value: int  #: thousandths, on average
@@ -78,7 +76,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Groups:
-    """The pods of a target, told apart by what their metrics are worth."""
+    """The pods of a target, grouped by how their metrics count."""
 
     ready: int
     unready: frozenset[str]
@@ -160,7 +158,7 @@ def average_replicas(
 
 
 def total_replicas(current: int, ratio: float, pods: list[PodState], tolerances: Tolerances) -> int:
-    """Return the replicas that a metric about something else asks for: it has *ratio* times its target."""
+    """Return the replicas for a metric that is not about the pods and is at *ratio* times its target."""
     if current == 0:
         return math.ceil(ratio)
     if tolerances.is_within(ratio):

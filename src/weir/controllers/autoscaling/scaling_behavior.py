@@ -1,10 +1,9 @@
-"""How fast may it go? Limits, policies and stabilisation between what metrics ask for and what is written.
+"""Limits, scaling policies and stabilization windows applied to the proposed replicas.
 
-Without `behavior`: never below minReplicas nor above maxReplicas, up to twice as many (at least four) at once, and down
-only to the highest that was recommended in the last five minutes. With `behavior` the policies of each direction say
-how many pods or percent may come or go within a period, and each direction has a stabilisation window.
-Everything is a function of its arguments; what was recommended and done before is a `ScalingHistory`.
-Not here: what the metrics ask for (weir.controllers.autoscaling.replica_calculator).
+Without `behavior`: clamped to minReplicas and maxReplicas, at most doubled (or four) per sync, and scaled down only
+to the highest recommendation of the last five minutes. With `behavior`, each direction's policies limit the pods or
+percent per period, and each direction has its own stabilization window. Pure functions; past recommendations and
+scale events are a `ScalingHistory`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Controllers of certificates.k8s.io: who approves, signs, publishes and cleans up."""
+"""Controllers of certificates.k8s.io: approving, signing, publishing and cleaning up."""

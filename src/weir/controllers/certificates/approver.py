@@ -1,8 +1,8 @@
-"""Which kubelets' client certificates are approved by themselves? Those whose requester may, by SubjectAccessReview.
+"""Approves kubelet client CertificateSigningRequests whose requester passes a SubjectAccessReview.
 
-Spec: upstream's certificatesigningrequest-approving-controller. Who asks for a certificate of its own name needs
-`create certificatesigningrequests/selfnodeclient`, who asks for another node's `…/nodeclient`. Who may not is asked
-about again, with growing pauses: rights may come later.
+Spec: upstream's certificatesigningrequest-approving-controller. A request for the requester's own node name needs
+`create certificatesigningrequests/selfnodeclient`, one for another node `…/nodeclient`. A denied review is retried
+with backoff, since the right may be granted later.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CertificateApprover(Controller):
         pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
-        """Yield requests that nobody has decided on."""
+        """Yield requests that are neither approved nor denied."""
         if new is not None and _is_open(new):
             yield RequestKey(new["metadata"]["name"])
 

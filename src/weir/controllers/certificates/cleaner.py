@@ -1,7 +1,7 @@
-"""When does a certificate request go? Nobody needs one for long after it was decided, or when nobody decides.
+"""Deletes CertificateSigningRequests and PodCertificateRequests that are expired, decided long ago, or never decided.
 
-Spec: upstream's cleaners, which look once an hour (CertificateSigningRequests) and every five minutes
-(PodCertificateRequests). Here a request goes when its time has come.
+Spec: upstream's cleaners, which run once an hour (CertificateSigningRequests) and every five minutes
+(PodCertificateRequests). Here each request is deleted at its own deadline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has become of a CertificateSigningRequest: is it approved, denied, failed, issued?"""
+"""Conditions and state of a CertificateSigningRequest: approved, denied, failed, issued."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_approved(request: Document) -> bool:
 
 
 def parsed(request: Document) -> SigningRequest | None:
-    """Return what a request asks for, None when it cannot be read."""
+    """Return the parsed certificate request; None when it cannot be parsed."""
     try:
         return read_request(base64.b64decode((request.get("spec") or {}).get("request") or ""))
     except (RequestError, ValueError):

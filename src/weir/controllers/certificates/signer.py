@@ -1,8 +1,7 @@
-"""Who signs what was approved? The cluster's authority, for the four signers that Kubernetes has itself.
+"""Signs approved CertificateSigningRequests of the four built-in signers with the cluster's CA.
 
-Spec: upstream's certificatesigningrequest-signing-controller. A request that its signer does not take gets the
-condition Failed. Without an authority (`--cluster-signing-cert-file`, `--cluster-signing-key-file`) nothing is signed.
-Not here: which requests a signer takes, and the certificate (.signers).
+Spec: upstream's certificatesigningrequest-signing-controller. A request the signer rejects gets the condition Failed.
+Without a CA (`--cluster-signing-cert-file`, `--cluster-signing-key-file`) nothing is signed.
 """
 
 from __future__ import annotations

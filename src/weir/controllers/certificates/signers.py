@@ -1,7 +1,7 @@
-"""Which requests does each of Kubernetes' signers take, and why not the others? Which certificate does one get?
+"""The four built-in Kubernetes signers: which requests each accepts, and the certificate it issues.
 
-Spec: upstream's signers of kube-controller-manager. Kubelets' certificates have their subject and usages prescribed; a
-client of the API may only be a client; `legacy-unknown` takes everything.
+Spec: upstream's signers of kube-controller-manager. The subject and usages of kubelet certificates are prescribed;
+kube-apiserver-client allows client usages only; `legacy-unknown` accepts everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
 LEGACY_UNKNOWN: Final = "kubernetes.io/legacy-unknown"
 SIGNERS: Final = (API_CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY_UNKNOWN)
 BACKDATED: Final = timedelta(minutes=5)
-SHORT: Final = timedelta(hours=8)  #: what lives less long is not cut by being backdated
+SHORT: Final = timedelta(hours=8)  #: certificates with a shorter lifetime are not shortened by backdating
 SHORTEST: Final = timedelta(minutes=10)
 DURATION: Final = timedelta(days=365)
 
@@ -142,7 +142,7 @@ def _lifetime(seconds: int | None, longest: timedelta) -> timedelta:
 
 
 def is_kubelet_client(request: SigningRequest, usages: Iterable[str], signer: str) -> bool:
-    """Return whether a kubelet asks for the certificate that it is a client with."""
+    """Return whether the request is for a kubelet's client certificate."""
     return signer == KUBELET_CLIENT and not problem_with(request, usages, signer)
 
 

@@ -1,8 +1,8 @@
-"""Which authorities can the API server's certificate be checked with? A ClusterTrustBundle of them, for every pod.
+"""Publishes the ClusterTrustBundle of the API server's serving CA.
 
 Spec: upstream's kube-apiserver-serving-clustertrustbundle-publisher-controller: one bundle of the signer
-`kubernetes.io/kube-apiserver-serving`, named by its content; others of this signer go. The CA is the one in
-kube-system's ConfigMap, which the API server writes at its start.
+`kubernetes.io/kube-apiserver-serving`, named by its content; other bundles of this signer are deleted. The CA comes
+from kube-system's ConfigMap, which the API server writes at startup.
 """
 
 from __future__ import annotations

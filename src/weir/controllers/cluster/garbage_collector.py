@@ -1,10 +1,8 @@
-"""Whose owner is gone? Dependents follow their owners, wait for, or are released from them.
+"""Garbage collector: deletes or orphans dependents according to their owner references.
 
-Three policies: in the background (the owner is gone, its dependents go), in the foreground (the owner waits, by the
-finalizer `foregroundDeletion`, until the dependents that block it are gone), orphaning (finalizer `orphan`:
-dependents forget the owner first).
-What surprises: an owner that this process has not seen may just be new; it is asked for anew before anything
-is deleted because of it.
+Three policies: background (the dependents are deleted after the owner), foreground (the owner keeps the finalizer
+`foregroundDeletion` until its blocking dependents are gone), orphan (finalizer `orphan`: owner references are removed
+first). An owner that is not in the informer cache may be new, so it is read live before a dependent is deleted.
 """
 
 from __future__ import annotations
@@ -282,7 +280,7 @@ def read_item(found: Any, find: FindKind = find_kind) -> Item:
 
 def _is_gone(owner: Owner, namespace: str, listers: Listers) -> bool:
     if owner.kind is None or owner.kind not in listers.caches:
-        return False  # of a kind unknown here: whoever serves it must say
+        return False  # a kind that is not in the table: decided by a live read
     found = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
     return found is None or read_item(found).uid != owner.uid
 
@@ -315,7 +313,7 @@ def _without_finalizer(key: ItemKey, item: Item, finalizer: str) -> Patch:
 def _without_owners(key: ItemKey, item: Item, uids: set[str]) -> Patch:
     """Return the change that makes an object forget these owners, whatever else it has."""
     if key.kind.group and find_kind(key.kind.api_version, key.kind.kind) is None:
-        # Custom resources do not merge by strategy: what is left is written, if nobody wrote meanwhile.
+        # Custom resources have no strategic merge: write the remaining list, guarded by resourceVersion.
         left = [owner for owner in item.written if owner.get("uid") not in uids]
         kept = {"uid": item.uid, "resourceVersion": item.version, "ownerReferences": left or None}
         return Patch(key.kind, key.name, key.namespace, {"metadata": kept})

@@ -1,10 +1,8 @@
-"""What is left to do before a namespace that is being deleted can go? Everything in it, first.
+"""Namespace controller: deletes the content of a terminating namespace, then removes its finalizer.
 
-The server refuses new objects in a Terminating namespace; what is there is deleted, pods first, then kind by kind, and
-looked at again until nothing is left (pods take their grace period), then the namespace's own finalizer is taken away.
-Meanwhile its conditions say what remains, which finalizers hold it, and what could not be deleted.
-What surprises: a cluster may serve groups that weir does not know (custom resources); they are found by discovery
-before the namespace is let go.
+Pods are deleted first, then kind by kind, repeated until nothing remains (pods take their grace period). Conditions
+report what remains, which finalizers block, and what could not be deleted. Kinds that weir does not know (custom
+resources of other servers) are found by discovery before the finalizer is removed.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ class Emptying(Steps):
         told = left
         if left.objects:
             # A pod that still runs may need its secrets, its policies and its network: the rest waits until all are
-            # gone. Upstream does not count the rest then, nor tell of the pods.
+            # gone. Upstream then neither counts the rest nor reports the pods.
             told = Left(failures=left.failures)
         else:
             for resource in resources:

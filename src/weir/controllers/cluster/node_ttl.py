@@ -1,7 +1,7 @@
-"""How long may a kubelet keep secrets and config maps before it asks again? The larger the cluster, the longer.
+"""Sets the annotation `node.alpha.kubernetes.io/ttl`: how long kubelets may cache secrets and config maps.
 
-The answer is the annotation `node.alpha.kubernetes.io/ttl` of every node. The borders overlap, so that a cluster that
-grows and shrinks around one does not rewrite all its nodes each time.
+The time grows with the number of nodes. The steps overlap, so that a cluster that grows and shrinks around a boundary
+does not rewrite all its nodes each time.
 """
 
 from __future__ import annotations

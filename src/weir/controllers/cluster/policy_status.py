@@ -1,8 +1,7 @@
-"""What does type checking say of each ValidatingAdmissionPolicy? Its status, once for every generation.
+"""Type-checks ValidatingAdmissionPolicies and writes the result to their status, once per generation.
 
-Spec: upstream's validatingadmissionpolicy-status controller. A policy is checked with the definitions of the moment: a
-definition that comes or changes later is seen with the policy's next generation.
-Not here: the checks (weir.policies.type_checking).
+Spec: upstream's validatingadmissionpolicy-status controller. Definitions are read at check time: one that is added or
+changed later is considered with the policy's next generation. The checks are in weir.policies.type_checking.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class PolicyStatus(Controller):
             yield PolicyKey(new["metadata"]["name"])
 
     def reconcile(self, key: PolicyKey, listers: Listers, now: datetime) -> Iterator[Action]:
-        """Yield the status of a policy whose spec has not been looked at."""
+        """Yield the status of a policy whose generation has not been checked."""
         policy = listers.get(POLICIES, key.name)
         if policy is None:
             return
@@ -65,7 +64,7 @@ class PolicyStatus(Controller):
 
 @dataclass(frozen=True)
 class CheckWithDefinitions(Steps):
-    """Ask for the definitions there are now, then write the status: the copy may not know the newest yet."""
+    """Read the CustomResourceDefinitions live (the informer may lag), then write the status."""
 
     policy: Mapping[str, Any]
 

@@ -1,9 +1,8 @@
-"""How much of each ResourceQuota is used? Its status, kept true.
+"""Keeps ResourceQuota status up to date.
 
-Admission holds quotas by counting for itself; the status is what people see. Kinds of the table are counted from what
-controllers know anyway and as soon as they change; custom resources that a quota names (`count/widgets.example.com`)
-and events are asked for, when the quota changes and every few minutes.
-Not here: what one object uses (weir.objects.quota_usage), refusing (the API server's admission).
+Admission counts for itself; the status is what users see. Built-in kinds are counted from informers as they change;
+custom resources that a quota names (`count/widgets.example.com`) and events are listed when the quota changes and
+every few minutes. What one object uses is in weir.objects.quota_usage.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ KNOWN: Final = tuple(
     if kind.namespaced and kind.stored and not kind.hub and "watch" in kind.verbs and kind.kind != "Event"
 )
 AGAIN: Final = timedelta(minutes=5)
-SOON: Final = timedelta(seconds=15)  #: for custom resources, whose changes are not followed here
+SOON: Final = timedelta(seconds=15)  #: for custom resources, which have no informer here
 ZERO: Final = parse_quantity("0")
 
 Document = Mapping[str, Any]
@@ -101,7 +100,7 @@ class ResourceQuotas(Controller):
 
 @dataclass(frozen=True)
 class Recount(Steps):
-    """Ask for the kinds of which there is no copy, then write the status."""
+    """List the kinds that have no informer, then write the status."""
 
     quota: Document
     used: Amounts

@@ -1,7 +1,7 @@
-"""Does every namespace have what its pods need: the service account `default`, and the CA they trust?
+"""Ensures that every namespace has the service account `default` and the ConfigMap with the root CA.
 
-The API server gives a namespace both when it is made; here they are put back when they are deleted or changed.
-The CA is the one in kube-system's ConfigMap, which the API server writes at its start.
+The API server creates both with the namespace; this controller restores them when they are deleted or changed. The CA
+comes from kube-system's ConfigMap, which the API server writes at startup.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whose turn is it to leave? Pods whose time is up, in order, as fast as their taints allow.
+"""Rate-limited queue of pods that are due for device taint eviction.
 
-Spec: dra.md 7.5 "Rate limiting"; D-10. Pods that leave because of the same taints share one answer, so only the first
-of them is asked about: thousands may wait for one rule. Pods that share no taint never wait for each other.
-Not here: how fast (weir.devices.rate), the deletion (weir.controllers.devices.taint_eviction_steps).
+Spec: dra.md 7.5 "Rate limiting"; D-10. Pods evicted because of the same taints form one group, and only the head of a
+group is checked against the rate limit: thousands may wait for one rule. Pods that share no taint never wait for each
+other. The rates are in weir.devices.rate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Group:
 
 
 class EvictionQueue:
-    """The pods whose time is up."""
+    """The pods whose eviction time has passed."""
 
     def __init__(self) -> None:
         self.rate = EvictionRate()
@@ -71,7 +71,7 @@ class EvictionQueue:
         self._queued.pop(pod, None)
 
     def next(self, now: datetime) -> tuple[list[PodKey], datetime | None]:
-        """Return the pods whose turn it is at *now*, and when to ask again (None: no pod is left)."""
+        """Return the pods that may be evicted at *now*, and when to call again (None: the queue is empty)."""
         if len(self.rate) > MANY_BUCKETS:
             self.rate.forget_full(now)
         heads = [

@@ -1,15 +1,11 @@
-"""Which claims do pods still need made, and which are no longer used?
+"""ResourceClaim controller: creates claims from templates, and releases those of finished pods.
 
 Spec: KEP-4381 "Resource claims of pods", dra.md 6 "ResourceClaim controller", 4.1; D-18.
-Pods that name templates get a claim each, owned by the pod; the pod's status says its name. When a pod has ended, or
-was deleted before it had a node, it leaves the reservations of its claims; a claim that loses its last one is
-deallocated and may go.
-What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew. A
-pod that is only being deleted still runs and keeps its claims. A pod that this process has not seen may just be new: it
-is asked for anew.
-Not here: what a pod lacks of its claims (weir.controllers.devices.resource_claim_pods), deleting claims of pods that
-are gone (weir.controllers.cluster.garbage_collector), allocating and reserving for pods without a node
-(weir.scheduler).
+Each template reference of a pod gets a claim owned by the pod, and the pod's status records its name. A pod that has
+finished, or was deleted before it was scheduled, is removed from `reservedFor`; a claim that loses its last
+reservation is deallocated. A claim that was never reserved is not deallocated. A deleted generated claim is created
+again. A pod with only a deletionTimestamp still runs and keeps its claims. A pod missing from the informer cache may
+be new, so it is read live.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What does a pod lack of its claims? The claim that a template describes, and the reservation on its node.
+"""What a pod still needs for its claims: generated claims, and reservations once it has a node.
 
-Spec: KEP-4381 "Resource claims of pods", dra.md 6.1 "Creating claims from templates".
-What surprises: a claim that its pod no longer owns is replaced only when the pod needs something else, too, as upstream
-does it.
-Not here: when a pod is looked at, and what claims no longer need (weir.controllers.devices.resource_claim), the calls
-that make a claim (weir.controllers.devices.resource_claim_steps).
+Spec: KEP-4381 "Resource claims of pods", dra.md 6.1 "Creating claims from templates". A claim that its pod no longer
+owns is replaced only when the pod needs another claim, too, as upstream does.
 """
 
 from __future__ import annotations

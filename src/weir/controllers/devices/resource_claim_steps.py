@@ -1,8 +1,7 @@
-"""What takes several calls in a claim's life: making it and telling the pod its name, letting go of it.
+"""Multi-call steps of a claim: create it and record its name in the pod's status; release it.
 
-Spec: dra.md 6.1 "Creating claims from templates", 6.2 "Releasing". A claim gets its name from the server, so the pod
-can be reported only afterwards; what a status write returns is what the finalizer is taken from.
-Not here: when this is to happen (weir.controllers.devices.resource_claim).
+Spec: dra.md 6.1 "Creating claims from templates", 6.2 "Releasing". The server generates the claim's name, so the
+pod's status is written afterwards; the finalizer is removed from the object that the status write returned.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ FAILED: Final = "FailedResourceClaimCreation"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A claim that a pod lacks: what to create, under which name the pod asks for it."""
+    """A claim that a pod lacks: the object to create and the pod's name for it."""
 
     pod_claim: str
     document: Document
-    recorded: str = ""  #: the name in the pod's status; it is asked for anew before another one is made
+    recorded: str = ""  #: the name in the pod's status; read live before another claim is created
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class MakeClaims(Steps):
             made = await context.client.create(CLAIMS, dict(each.document), self.pod.namespace)
         except errors.ApiError as error:
             context.metrics.claim_creates.child("failure", *labels).inc()
-            # The name the server made up is another one each time; one event with a count says as much.
+            # The generated name differs each time; without it, repeated events aggregate into one with a count.
             prefix = each.document["metadata"]["generateName"]
             text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, str(error))
             message = f"PodResourceClaim {each.pod_claim}: create ResourceClaim : {text}"
@@ -102,7 +101,7 @@ class ReleaseClaim(Steps):
 
     claim: Document
     kept: tuple[Mapping[str, Any], ...]
-    #: of those kept, pods that this process does not know: they are asked for anew, and go if they are gone
+    #: reserved pods missing from the informer cache: read live, and removed if they are gone
     doubted: tuple[Mapping[str, Any], ...] = ()
     half_done: bool = False  #: it was deallocated before, and only the finalizer is left
 

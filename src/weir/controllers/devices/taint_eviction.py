@@ -1,12 +1,11 @@
-"""Which pods must leave because of taints on their devices, when, and what do rules say about it?
+"""Device taint eviction controller: evicts pods whose devices have NoExecute taints and reports in the rules' status.
 
 Spec: KEP-5055 "Eviction" and "DeviceTaintRule status", dra.md 7 "Device taint eviction controller"; D-07, D-10, D-13,
-D-18, D-19. Changes only name what to look at; looking brings the state here up to what is listers, so events that come
-twice, late or in another order end in the same state.
-What surprises: windows start at the taint's timeAdded, so after a restart times that passed are due at once. Elapsed
-times are rate-limited per taint; cancellations and statuses are not. Disruption budgets are not asked.
-Not here: claims' evictions (weir.controllers.devices.taint_eviction_claims), whose turn it is (…_turns), the words of
-a rule's status (…_status), the deletion (…_steps).
+D-18, D-19.
+Change handlers only queue keys; reconciling brings the state up to the listers', so duplicate, late or reordered
+events converge. Eviction times count from the taint's timeAdded, so after a restart elapsed ones are due at once. Due
+evictions are rate-limited per taint; cancellations and statuses are not. PodDisruptionBudgets are not consulted.
+Evictions of claims are in taint_eviction_claims, the status texts in taint_eviction_status.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _VERSION: Final = "resource.k8s.io/v1"
 CLASSES: Final = by_kind(_VERSION, "DeviceClass")
 RULES: Final = by_kind(_VERSION, "DeviceTaintRule")
 SLICES: Final = by_kind(_VERSION, "ResourceSlice")
-REMEMBERED: Final = 10_000  # pods whose eviction was seen to
+REMEMBERED: Final = 10_000  # pods whose eviction was started
 
 V = TypeVar("V", bound=View)
 

@@ -1,10 +1,9 @@
-"""When must the pods of each allocated claim leave, as slices, rules, classes and claims change?
+"""Eviction times of allocated claims, kept current as slices, rules, classes and claims change.
 
-Spec: dra.md 7.1 "State", 7.2, 7.3, 3.6; D-05. Every change costs what it touches: only claims that hold a device whose
-taints may differ now are asked again, and only those whose answer differs are reported.
-What surprises: rules reach allocated devices that no slice publishes any more, by their names; drivers' taints are
-gone with their slice. A new pool generation takes the devices of the old one away, so it concerns the whole pool.
-Not here: one claim's eviction (weir.devices.eviction), which pods that means (weir.controllers.devices.taint_eviction).
+Spec: dra.md 7.1 "State", 7.2, 7.3, 3.6; D-05. A change re-evaluates only claims that hold a device whose taints may
+have changed, and reports only those whose eviction differs. Rules match allocated devices by name even when no slice
+publishes them any more; drivers' taints disappear with their slice. A new pool generation replaces all devices of the
+pool. One claim's eviction is computed in weir.devices.eviction.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from weir.taints.toleration import EVICTING, Evaluate, compares
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a change led to: the claims whose eviction is another one now (`namespace/name`), and what went wrong."""
+    """The result of a change: claims whose eviction changed (`namespace/name`), and errors."""
 
     claims: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -54,7 +53,7 @@ class ClaimEvictions:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def because_of(self, taint: int) -> list[str]:
-        """Return the claims whose use a taint ends."""
+        """Return the claims that a taint evicts."""
         return list(self._leaving.get(taint, ()))
 
     def selected_by(self, rule: str) -> tuple[int, list[DeviceID]]:

@@ -1,8 +1,7 @@
-"""What does a DeviceTaintRule's status say about its evictions?
+"""The DeviceTaintRule status condition about its evictions, with upstream's messages.
 
-Spec: dra.md 7.6 "Rule status"; D-13. The sentences are upstream's.
-What surprises: the time of the condition moves with every change of it, also of the message alone; by it the next
-change waits for its ten seconds. A dry run (`effect: None`) is made once per generation.
+Spec: dra.md 7.6 "Rule status"; D-13. The condition's time moves with every change, also of the message alone; the
+next update waits ten seconds from it. A dry run (`effect: None`) is reported once per generation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a pod leave because of a device's taint? Event, condition, deletion; never another pod of its name.
+"""Evicts one pod because of a device taint: event, DisruptionTarget condition, deletion guarded by UID.
 
 Spec: dra.md 7.4 "Deleting a due pod".
 """

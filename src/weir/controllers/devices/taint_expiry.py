@@ -1,9 +1,8 @@
-"""Which device taint rules have had their time?
+"""Deletes DeviceTaintRules whose annotation `weir.dev/expires-at` has passed.
 
-A rule with the annotation `weir.dev/expires-at` (written by `weir device taint --ttl`) is deleted at that time, whoever
-wrote it. As long as it is there its condition `Expires` says so: who wrote the rule can see that it will be removed by
-it. Kubernetes has no such controller; docs/decisions/0074 says what the command does there.
-What surprises: a time that cannot be read removes nothing; a warning on the rule says what is wrong with it.
+The annotation is written by `weir device taint --ttl`. Until then the rule's condition `Expires` announces the
+deletion. Kubernetes has no such controller; docs/decisions/0074 says what the command does there. A time that cannot
+be parsed deletes nothing and is reported by a warning event on the rule.
 """
 
 from __future__ import annotations

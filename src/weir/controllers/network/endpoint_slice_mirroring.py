@@ -1,9 +1,7 @@
-"""Which EndpointSlices repeat the Endpoints that a user wrote for a Service without a selector?
+"""Mirrors Endpoints of Services without a selector into EndpointSlices.
 
-Who reads slices only would not see such Endpoints. Each set of ports and address family is one slice, with at most a
-thousand addresses. Endpoints that are marked (`endpointslice.kubernetes.io/skip-mirror`), or that are an old leader
-election's lock, are left alone.
-Not here: Services with a selector (weir.controllers.network.endpoint_slices).
+One slice per set of ports and address family, with at most a thousand addresses. Endpoints with the label
+`endpointslice.kubernetes.io/skip-mirror` and leader election locks are skipped.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""What do a Service's EndpointSlices say? Its pods' addresses by family and ports, at most a hundred to a slice.
+"""EndpointSlice controller: the pods' addresses of a Service by family and ports, at most a hundred per slice.
 
-An address stays in the slice that has it, so that a change of one pod changes one slice; slices are filled before new
-ones are made, and one that is empty goes, unless it is the only one of its family. Pods that are being deleted are
-listed as terminating for as long as they serve. A Service that prefers traffic nearby (`trafficDistribution`) has hints
-that name each ready endpoint's own zone, and with PreferSameNode its node.
-Not here: hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`), Endpoints
-(weir.controllers.network.endpoints), slices of Endpoints that a user wrote
-(weir.controllers.network.endpoint_slice_mirroring).
+An address stays in its slice, so that a change of one pod changes one slice; slices are filled before new ones are
+created, and an empty one is deleted unless it is the only one of its family. Terminating pods are listed as such
+while they serve. With `trafficDistribution`, hints name each ready endpoint's own zone, and with PreferSameNode its
+node. Hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`) are not implemented.
 """
 
 from __future__ import annotations
@@ -135,7 +132,7 @@ def _endpoint(service: Document, pod: Pod, ip: str, listers: Listers, tolerated:
 
 
 def _hints(service: Document, endpoint: Endpoint) -> dict[str, Any]:
-    """Return who should use an endpoint, where the Service prefers traffic nearby."""
+    """Return the zones and nodes that should use an endpoint, for a Service with `trafficDistribution`."""
     wish = service["spec"].get("trafficDistribution")
     hints: dict[str, Any] = {}
     if wish in NEARBY and endpoint.get("zone"):
@@ -155,7 +152,7 @@ def _settle(
     """Yield what spreads *endpoints* over the slices that are *there*, and over new ones."""
     left = {_identity(endpoint): endpoint for endpoint in endpoints}
     content: list[list[Endpoint]] = []
-    for each in there:  # who is there already stays there
+    for each in there:  # addresses keep the slice they are in
         stays = [left.pop(who) for old in each.get("endpoints") or () if (who := _identity(old)) in left]
         content.append(stays)
     new = list(left.values())

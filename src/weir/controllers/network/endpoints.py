@@ -1,8 +1,7 @@
-"""What do a Service's Endpoints say? The addresses of its pods, ready and not, by the ports they have.
+"""Endpoints controller: the addresses of a Service's pods, ready and not ready, grouped by ports.
 
-Addresses with the same ports form one subset. More than a thousand addresses are cut off, and the object says so.
-Endpoints are written for Services with a selector; those of others are left to their owners.
-Not here: EndpointSlices (weir.controllers.network.endpoint_slices).
+More than a thousand addresses are truncated, and an annotation says so. Only Services with a selector are handled;
+the Endpoints of others belong to users.
 """
 
 from __future__ import annotations

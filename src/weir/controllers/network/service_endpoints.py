@@ -1,8 +1,7 @@
-"""Which addresses and ports stand behind a Service? What Endpoints and EndpointSlices both say, computed once.
+"""Addresses and ports of a Service's pods, shared by the Endpoints and EndpointSlice controllers.
 
-A pod stands behind a Service when the selector selects it, it has an address of the Service's family and has not
-ended. A port that is named is looked up in each pod, so one Service port may be several numbers.
-Not here: writing it down (weir.controllers.network.endpoints, weir.controllers.network.endpoint_slices).
+A pod is an endpoint if the selector selects it, it has an address of the Service's family, and it has not finished. A
+named target port is resolved per pod, so one Service port may be several numbers.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Port:
 
 
 class ServiceWatch:
-    """Which Services does a change of a pod or Service concern?"""
+    """Maps changes of pods and Services to the Services whose endpoints may change."""
 
     def __init__(self) -> None:
         self._selecting = Claimants()
@@ -162,7 +161,7 @@ def _number(service_port: Document, pod: Pod) -> int | None:
 
 
 def hostname_of(service: Document, pod: Pod) -> str:
-    """Return the pod's name in the Service's domain, if it asks for one."""
+    """Return the pod's name in the Service's domain, if its spec sets one."""
     mine = pod.spec.subdomain == service["metadata"]["name"]
     return pod.spec.hostname if mine else ""
 

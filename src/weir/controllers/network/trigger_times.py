@@ -1,7 +1,6 @@
-"""When did what made a Service's endpoints change happen? For those who measure how long it takes to be known.
+"""The annotation `endpoints.kubernetes.io/last-change-trigger-time`: when the oldest unprocessed change happened.
 
-The oldest of the changes since the last look: a Service that came, a pod whose readiness changed. A pod that went away
-leaves no time behind, and then none is written.
+Triggers are a Service's creation and a pod's readiness change. A deleted pod gives no time, and then none is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which taints do a node's conditions stand for, and how are a node's taints and conditions written?
+"""Taints that follow from a node's conditions, and the patches that write node taints and conditions.
 
-Spec: core.md 4.6 "Node lifecycle controller".
-Not here: when a node counts as silent, which nodes are tainted for eviction (weir.controllers.nodes.lifecycle).
+Spec: core.md 4.6 "Node lifecycle controller". When a node counts as not reporting is decided in
+weir.controllers.nodes.lifecycle.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def wanted_keys(node: Node) -> Iterator[str]:
 
 
 def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the conditions of a node that fell silent, where they do not say so already; in the node's own order."""
+    """Yield Unknown conditions for a node that stopped heartbeating, where not set yet, in the node's order."""
     own = [each.type for each in node.status.conditions or ()]
     for type in sorted(REPORTED, key=lambda each: own.index(each) if each in own else len(own)):
         present: Condition | None = node.status.condition(type)
@@ -116,7 +116,7 @@ def set_taints(node: Node, taints: list[Taint]) -> Patch:
 
 
 def node_event(name: str, uid: str, reason: str, message: str) -> Record:
-    """Return what people read about a node that came or went."""
+    """Return the event for a node that was added or removed."""
     return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {message}")
 
 

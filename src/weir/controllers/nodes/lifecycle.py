@@ -1,12 +1,9 @@
-"""Is this node alive, and what must its taints say? Conditions become taints; silence becomes Unknown.
+"""Node lifecycle: taints nodes by condition, marks missing heartbeats, and taints for eviction at a rate per zone.
 
-Spec: core.md 4.6 "Node lifecycle controller".
-What surprises: NoSchedule taints follow conditions at once, NoExecute taints wait in a queue of their zone and may
-wait for ever when the whole cluster looks dead. A node is measured by when this process last saw it
-report, so a restart gives every node a new grace period. Every five seconds only those are looked at that changed,
-that are not well, or whose grace is over: nodes that are well cost nothing.
-Not here: which taints conditions stand for (.condition_taints), who leaves because of the taints (.taint_eviction),
-zones and rates (.zones).
+Spec: core.md 4.6 "Node lifecycle controller". NoSchedule taints follow conditions at once. NoExecute taints wait in
+their zone's queue, indefinitely when no node of the cluster is ready. A heartbeat counts from when this process
+observed it, so a restart gives every node a new grace period. Each five-second pass visits only nodes that changed,
+are unhealthy, or whose grace period ended.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
 
 class HealthKey(msgspec.Struct, frozen=True):
-    """A node to be looked at: does it still report?"""
+    """A node whose heartbeat is to be checked."""
 
     node: str
 
@@ -74,7 +71,7 @@ class CheckKey(msgspec.Struct, frozen=True):
 
 
 class DisruptionKey(msgspec.Struct, frozen=True):
-    """The nodes were looked at: how are the zones?"""
+    """The nodes were checked: recompute the zone states."""
 
     due: str = "disruption"
 
@@ -108,8 +105,11 @@ class NodeLifecycle(Controller):
     def __init__(
         self, gates: Gates, *, grace: timedelta = GRACE, postponed: PostponedHeartbeats | None = None
     ) -> None:
-        """*grace* is how long a node that reported once may be silent; *postponed* holds the heartbeats
-        that were not written when due (only simulations under virtual time have it)."""
+        """Set the grace period and the source of heartbeats.
+
+        *grace* is how long a node may miss heartbeats after the last one; *postponed* holds heartbeats that were not
+        written when due (simulations under virtual time only).
+        """
         self._grace, self._postponed = grace, postponed
         self._registered: dict[str, str] = {}  # uids of the nodes an event announced
         self._moved: dict[str, None] = {}  # nodes that came or went since
@@ -118,7 +118,7 @@ class NodeLifecycle(Controller):
         self._counted = Counted()
         self._changed: dict[str, None] = {}  # nodes that changed, or reported, since the last check
         self._unwell: dict[str, None] = {}  # nodes that are looked at in every check
-        self._graces: list[tuple[datetime, str]] = []  # a heap: when to look whether a node fell silent
+        self._graces: list[tuple[datetime, str]] = []  # a heap: when to check a node's heartbeat
         self._waiting: dict[str, datetime] = {}  # the earliest entry of each node in it
         self._checked_at: datetime | None = None
         self._queues: dict[str, ZoneQueue] = {}
@@ -206,7 +206,7 @@ class NodeLifecycle(Controller):
         return sorted(chosen)
 
     def _note_silence(self, now: datetime) -> None:
-        """Note the last report of nodes that may fall silent from now on, as if it had been seen when it was made."""
+        """Record the last heartbeat of nodes that stop reporting from now on, as if observed when it was made."""
         for name, last in self._postponed.take_ended() if self._postponed is not None else ():
             self._changed[name] = None
             health = self._health.get(name)

@@ -1,9 +1,8 @@
-"""Which pods would otherwise never be removed?
+"""Pod garbage collector: removes terminated, orphaned and stuck pods.
 
-Pods that ended, beyond a number worth keeping; pods whose node is gone (after a while, in case it comes back);
-pods that were deleted before they had a node; pods being deleted on a node marked out of service.
-Only such pods are looked at: those that are well cost nothing.
-Not here: pods whose owner is gone (weir.controllers.cluster.garbage_collector).
+These are terminated pods beyond a threshold, pods whose node is gone (after a quarantine, in case it comes back),
+unscheduled pods with a deletionTimestamp, and terminating pods on a node tainted out-of-service. Only such pods are
+visited.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Which heartbeats were not written one by one? What a simulation passes to node lifecycle.
+"""Interface for heartbeats that a simulation did not write one by one.
 
-Where time is real every heartbeat is written and nothing here is used: `NodeLifecycle` is given none. Under virtual
-time the control plane passes one ledger to the simulated kubelets, which write it, and to node lifecycle, which reads
-it through this interface; it is an argument like the clock, and part of how virtual time passes.
-Not here: the ledger itself (weir.simulation.kubelet.heartbeat_ledger).
+Under virtual time the simulated kubelets write a ledger (weir.simulation.kubelet.heartbeat_ledger) that node
+lifecycle reads through this interface. In real time every heartbeat is written and `NodeLifecycle` gets none.
 """
 
 from __future__ import annotations

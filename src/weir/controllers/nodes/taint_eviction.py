@@ -1,12 +1,10 @@
-"""Which pods must leave a node whose NoExecute taints they do not tolerate, and when?
+"""Taint eviction controller: deletes pods that do not tolerate their node's NoExecute taints.
 
 Spec: core.md 4.1 to 4.4; KEP-5471, KEP-5721 and KEP-5500, each where it speaks of NoExecute.
-What surprises: tolerationSeconds bounds a toleration that *matches*; a value that stops matching means deletion
-at once. A timer keeps the time it was first given: neither shorter nor longer seconds written later move it.
-Timers start when a pod is looked at, not at the taint's timeAdded, so a restart starts them anew. Deleting a node
-object stops no timer. Disruption budgets are not asked.
-Pod items read the node's taints as known now, which is what draining node items first amounts to.
-Not here: how long a pod may stay (weir.taints.eviction), the deletion itself (weir.controllers.runtime.action_runner).
+tolerationSeconds limits a toleration that *matches*; when a value stops matching, the pod is deleted at once. A timer
+keeps the time it was first set to: later changes of the seconds do not move it. Timers start when a pod is processed,
+not at the taint's timeAdded, so a restart starts them again. Deleting the node stops no timer. PodDisruptionBudgets
+are not consulted. How long a pod may stay is computed in weir.taints.eviction.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class PodKey(NamedTuple):
 
 
 class TimerKey(NamedTuple):
-    """A pod whose time may be up."""
+    """A pod whose eviction may be due."""
 
     namespace: str
     name: str

@@ -1,7 +1,7 @@
-"""How fast may nodes of one zone be given up? Zone states, and a queue with a rate.
+"""Zone states and the rate-limited queue of nodes to be tainted for eviction.
 
-Spec: core.md 4.6 "Zone state". A zone where much fails at once is more likely cut off than dead, so it is slowed
-down; where nothing is ready anywhere, no pod is evicted at all.
+Spec: core.md 4.6 "Zone state". When many nodes of a zone fail at once, the zone is more likely partitioned than dead,
+so its rate is reduced; when no node of the cluster is ready, eviction stops.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ZoneQueue:
         return max(now, self._last + timedelta(seconds=1 / self.rate))
 
     def head(self) -> str | None:
-        """Return who is next."""
+        """Return the next node."""
         return next(iter(self._waiting), None)
 
     def let_through(self, now: datetime) -> None:

@@ -1,1 +1,1 @@
-"""What every controller runs on: the runner, actions, listers, expectations, back-off."""
+"""Controller runtime: runner, workers, actions, listers, expectations, backoff."""

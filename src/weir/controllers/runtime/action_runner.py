@@ -1,9 +1,7 @@
-"""How is what a controller wants carried out? Objects created, deleted and patched, pods evicted, events recorded.
+"""Carries out controllers' actions: creates, deletes and patches objects, evicts pods, records events.
 
-Each action is one write of its controller's rate and only made while this process may act; a write that the copy will
-show leaves something to wait for. Evictions go beside everything else, some at once, and are tried again.
-Not here: the actions (weir.controllers.runtime.actions), their order and what follows from a refusal
-(weir.controllers.runtime.worker), the eviction of one pod (weir.controllers.runtime.pod_eviction).
+Each write counts against its controller's rate limit and is made only while this process is the leader; a write that
+an informer will show sets an expectation. Evictions run concurrently with other actions and are retried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What can a controller want? Its decisions as values, carried out by weir.controllers.runtime.action_runner.
+"""Actions: a controller's decisions as values.
 
-Every action is safe to repeat: a deletion of what is gone, a patch that says what is so already, an event recorded
-twice (it counts) do no harm. Tests read decisions from these values without a server.
+Every action is idempotent: deleting an absent object, patching to the present state or recording an event twice does
+no harm. Unit tests check these values without a server.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Delete(msgspec.Struct, frozen=True):
     propagation_policy: str = ""
     about: ObjectReference | None = None  #: whose event reports it (SuccessfulDelete)
     event_message: str = ""  #: the event's message, where it is not "Deleted pod: NAME"
-    #: only if none of these (kind, name, uid), asked for anew, is there
+    #: only if a live read finds none of these (kind, name, uid)
     unless_present: tuple[tuple[Kind, str, str], ...] = ()
 
 
@@ -84,7 +84,7 @@ class Patch(msgspec.Struct, frozen=True):
     patch: Document
     patch_type: str = MERGE_PATCH
     subresource: str = ""
-    #: only if every one of these (kind, name, uid), asked for anew, is there and stays
+    #: only if a live read finds all of these (kind, name, uid), none being deleted
     while_present: tuple[tuple[Kind, str, str], ...] = ()
     field_manager: str = ""
     force: bool = False  #: take fields over from other managers (server-side apply)

@@ -1,10 +1,8 @@
-"""Which actions of one round may be under way at once? Pods created one after another, and pods deleted so.
+"""Concurrency of the actions of one reconcile: pods are created with slow start and deleted in parallel.
 
-Creations start slowly: one, then two, four, eight …, so that a template the server refuses costs one refusal and not
-five hundred; deletions go all together. Everything else goes one after another, in the order the controller gave: a
-status is written after the pods it counts, a pod of a StatefulSet is created after its claims.
-Whether a pod was created alone or in a burst, the same is recorded, counted and waited for.
-Not here: what an action does and what follows from its failure (weir.controllers.runtime.worker).
+Creations go in batches of one, two, four, eight …, so that a template the server rejects costs one rejection and not
+five hundred. All other actions run in the order given: a status is written after the pods it counts, a StatefulSet's
+pod is created after its claims.
 """
 
 from __future__ import annotations
@@ -61,10 +59,10 @@ def _sort(action: Action) -> type[Create] | type[Delete] | None:
 async def at_once(
     actions: Sequence[A], carry_out: Callable[[A], Awaitable[R]], under_way: asyncio.Semaphore
 ) -> list[tuple[A, R | Exception]]:
-    """Carry *actions* out, some at a time, begun in their order; return those begun with what came of each.
+    """Carry out *actions* concurrently, started in order; return those started with their results.
 
-    *under_way* bounds how many are, together with those of other bursts.
-    What the server refuses does not keep the others back; once it cannot be asked, no more are begun.
+    *under_way* is a semaphore shared with other bursts.
+    A rejection by the server does not stop the others; when the server cannot be reached no more are started.
     """
     outcomes: dict[int, R | Exception] = {}
     waiting = deque(enumerate(actions))
@@ -75,7 +73,7 @@ async def at_once(
             try:
                 async with under_way:
                     outcomes[number] = await carry_out(action)
-            except Exception as error:  # the others are under way and cannot be undone: who asked decides
+            except Exception as error:  # the others were already sent; the caller handles this failure
                 outcomes[number] = error
                 if not isinstance(error, ApiError):
                     waiting.clear()

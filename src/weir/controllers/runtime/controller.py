@@ -1,7 +1,6 @@
-"""What is a controller? Every member that the runner reads or calls, those a controller may leave out with defaults.
+"""The Controller interface: the members that the runner reads or calls, with defaults for optional ones.
 
-A controller holds no client and never waits: changes go in, keys come out; a key goes in, actions come out.
-Not here: who calls these (weir.controllers.runtime.worker), which controllers there are (weir.controllers.catalog).
+A controller holds no client and never awaits: `changed` maps an event to keys, `reconcile` maps a key to actions.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Controller(abc.ABC):
         """Return what must happen; safe to repeat."""
 
     def know(self, kinds: CustomKinds) -> None:
-        """Be told which custom kinds there are, from now on; called before the controller starts."""
+        """Set the custom kinds; called before the controller starts."""
         return
 
     # ── optional ─────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,7 @@
-"""Whose is this object? Selectors claim what has no owner and let go of what they no longer select.
+"""ControllerRef management: adopts matching objects without a controller and releases those that no longer match.
 
-What Kubernetes calls the controllerRef manager: an object has at most one controller. One without a controller and
-that a workload selects is adopted; one that a workload controls and no longer selects is released and lives on by
-itself. A workload that is being deleted does neither, and before adopting, the server is asked once more whether it
-is: the copy here may be behind.
-Not here: what becomes of objects whose owner is gone (weir.controllers.cluster.garbage_collector).
+An object has at most one controller. A workload that is being deleted neither adopts nor releases, and before
+adopting its deletionTimestamp is read live, since the informer may lag.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Claimants:
-    """Which workloads of one kind would select an object without a controller? Kept from their changes."""
+    """The workloads of one kind by selector, to find those that may adopt an object without a controller."""
 
     def __init__(self) -> None:
         self._selectors: dict[str, dict[str, Selector | None]] = {}
@@ -59,7 +56,7 @@ class Claimants:
                 yield name
 
     def concerned(self, old: Any, new: Any) -> Iterator[tuple[str, str]]:
-        """Yield whom a change of a possibly unowned object concerns: those that may want it."""
+        """Yield the workloads that may adopt a changed object that has no controller."""
         if new is None or owned(new):
             return
         labels = labels_of(new)
@@ -101,10 +98,10 @@ def claim(
     finalizer: str = "",
     selector: Selector | None = None,
 ) -> Claimed:
-    """Return the objects of *wanted* that are *owner*'s, with those to adopt and without those to let go.
+    """Return the objects of *wanted* that *owner* controls, including those to adopt, excluding those to release.
 
-    *fits* narrows what may be adopted or kept beside the selector; what it *considers* not at all stays as it is.
-    *finalizer* is put on what is adopted and taken from what is let go.
+    *fits* further restricts what may be adopted or kept; what *considers* rejects is left unchanged.
+    *finalizer* is added on adoption and removed on release.
     """
     metadata = owner["metadata"]
     selector = selector if selector is not None else selector_of(owner)

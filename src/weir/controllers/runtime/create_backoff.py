@@ -1,11 +1,8 @@
-"""When may something the API server refused be tried again? After a pause that doubles, or when it changed.
+"""Exponential backoff for creations that the API server rejected.
 
-A template the server refuses is refused however often it is sent: without a pause every change of the workload (its
-own status among them) would be another try. A new generation of the owner is tried at once, since it may be the
-repair.
 Spec: KEP-5471 and KEP-5500 "Risks and Mitigations" (controllers hot-looping on templates that are refused).
-Not here: telling people (weir.controllers.runtime.worker records one event and counts), pauses after other failures
-(weir.client.queue).
+A rejected template is rejected each time, and without backoff every change of the workload (its own status included)
+would be another attempt. A new generation of the owner is tried at once, since it may be the fix.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ class _Refused:
 
 
 class CreateBackoff:
-    """What was refused lately, by work item."""
+    """Recent rejections by work item."""
 
     def __init__(self) -> None:
         self._refused: dict[Hashable, _Refused] = {}

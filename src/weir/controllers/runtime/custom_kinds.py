@@ -1,8 +1,7 @@
-"""Which kinds do CustomResourceDefinitions make, as a controller that watches everything sees it?
+"""Kinds of CustomResourceDefinitions, for controllers that watch every kind.
 
-One row for each established definition, in the version its objects are stored in, so that one object is seen once. Rows
-are made from definitions that are watched, as client-go's discovery would find them.
-Not here: watching the objects themselves (weir.controllers.runtime.runner).
+One row for each established definition, in its storage version, so that an object is seen once. Rows come from
+watched definitions rather than from discovery.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class CustomKinds:
         return was, now
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """Return the row of a kind as owners name it, in any of its versions."""
+        """Return the row of a kind as an owner reference names it, in any version."""
         return find_kind(api_version, kind) or self._by_kind.get((api_version.rpartition("/")[0], kind))
 
 

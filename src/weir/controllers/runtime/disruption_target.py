@@ -1,6 +1,7 @@
-"""How does a pod say that it was picked to go? The condition DisruptionTarget and the patch that writes it.
+"""The pod condition DisruptionTarget and the patch that writes it.
 
-Spec: core.md 4.4, dra.md 7.4. The device taint manager writes no observedGeneration, the taint manager does.
+Spec: core.md 4.4, dra.md 7.4. The device taint eviction controller writes no observedGeneration, the taint eviction
+controller does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Has the copy of the cluster caught up with what was just done? Until then the same key is not looked at again.
+"""Expectations: a key is not reconciled again until the informers show its own writes.
 
-A controller that looked sooner would see the world without its own change, and make it twice. Waiting has a limit: a
-change may be undone, or a watch may be late.
-Not here: what is done (weir.controllers.runtime.action_runner), the copy (weir.controllers.runtime.listers).
+Without them a controller would act on a cache that lacks its own creation and create twice. An expectation expires,
+since the object may be deleted meanwhile or the watch may be late.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What do controllers know? One shared copy of each collection that some controller reads.
+"""Shared listers: one indexed cache per collection that a controller reads.
 
-Pods and nodes are views, everything else is the document itself. What is found here must not be changed.
-A `Listers` made by `Listers.of` from documents serves tests and hypotheticals; weir.controllers.runtime.runner keeps
-its own up to date from watches.
+Pods and nodes are decoded into views, everything else stays a document. Objects of a lister must not be mutated.
+`Listers.of` builds one from documents for tests and simulations; weir.controllers.runtime.runner feeds its own from
+watches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do controllers count? Upstream's metrics where upstream has them.
+"""Controller metrics, with upstream's names where upstream has them.
 
 Spec: core.md 4.5 "Metrics", dra.md 6.4 and 7.7.
 """

@@ -1,9 +1,8 @@
-"""How is a pod evicted? Its condition DisruptionTarget says why, then it is deleted; never another pod of its name.
+"""Evicts a pod: writes the DisruptionTarget condition, then deletes it, guarded by its UID.
 
 Spec: core.md 4.4, dra.md 7.4 "Deleting a due pod".
-What surprises: the device taint manager leaves pods alone that are being deleted already and writes no
-observedGeneration; the taint manager marks and deletes those as well. Each keeps upstream's way.
-Not here: who must go and when (weir.controllers.nodes.taint_eviction, weir.controllers.devices.taint_eviction).
+The device taint eviction controller skips pods that are being deleted already and writes no observedGeneration; the
+taint eviction controller marks and deletes those as well. Both as upstream.
 """
 
 from __future__ import annotations

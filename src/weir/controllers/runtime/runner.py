@@ -1,9 +1,7 @@
-"""Controllers at work: changes go in, keys are reconciled, actions are carried out.
+"""Runs all controllers of one process on shared informers.
 
-Deciding is elsewhere and pure. All controllers of one process share one copy of each collection; kinds that the server
-does not serve are left out, those of new definitions join. With leader election only the elected process acts.
-Not here: which controllers there are (weir.controllers.catalog), what each decides (its own module), the work on one
-key (weir.controllers.runtime.worker), how an action is carried out (weir.controllers.runtime.action_runner).
+Kinds that the server does not serve are skipped; kinds of new CustomResourceDefinitions are added. With leader
+election only the leader acts. One controller's work is in weir.controllers.runtime.worker.
 """
 
 from __future__ import annotations

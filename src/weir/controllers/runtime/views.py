@@ -1,6 +1,6 @@
-"""What do controllers read of pods and nodes? The core views, with the times that lives are measured by.
+"""Pod and Node views for controllers: the core views plus creation, heartbeat and condition times.
 
-The scheduler does not want these times: to it a heartbeat is no change of a node.
+The scheduler's views omit these times, since a heartbeat is no change of a node to it.
 """
 
 from __future__ import annotations

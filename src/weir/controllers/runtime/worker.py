@@ -1,10 +1,7 @@
-"""How does one controller work? Changes make keys, keys are reconciled one by one, and what fails comes again.
+"""Work loop of one controller: changes become keys, keys are reconciled one by one, failures are retried.
 
-A key that fails comes again after a pause that doubles; a created or deleted object holds its key back until the copy
-shows it, so that no decision builds on what is no longer so. What the server refuses to create is noted where the
-workload's owner looks, and not asked for again at once.
-Not here: all controllers of a process (weir.controllers.runtime.runner), how an action is carried out
-(weir.controllers.runtime.action_runner), when the copy shows what was done (weir.controllers.runtime.expectations).
+A failed key is retried with exponential backoff; a created or deleted object blocks its key until the informer shows
+it. A rejected creation is reported by an event on the owner and backs off.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ class Worker:
             self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
 
     def follow(self, kind: Kind) -> None:
-        """Be told of changes of *kind*."""
+        """Queue the keys that changes of *kind* affect."""
         self._context.informers[kind].cache.listen(self._listener(kind))
 
     def stop(self) -> None:
@@ -133,7 +130,7 @@ class Worker:
             assert isinstance(action, Create)
             if isinstance(outcome, errors.ApiError):
                 self._report_refusal(action, outcome)
-                if not refused:  # the others may have gone well; the key comes again
+                if not refused:  # the others may have succeeded; the key is retried
                     await self._refused(key, action, outcome)
                 refused = True
             elif isinstance(outcome, Exception):
@@ -178,7 +175,7 @@ class Worker:
             text = str(error)
             metadata = action.document.get("metadata", {})
             if (prefix := metadata.get("generateName")) and not metadata.get("name"):
-                # The name the server made up is another one each time; one event with a count says as much.
+                # The generated name differs each time; without it, repeated events aggregate into one with a count.
                 text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
             self._actions.recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
 

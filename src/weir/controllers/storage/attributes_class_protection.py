@@ -1,7 +1,6 @@
-"""Does anything use this VolumeAttributesClass? One that is used is not removed.
+"""VolumeAttributesClass protection: keeps the finalizer while a volume or claim uses the class.
 
-The finalizer that admission gave a class stays as long as a volume has the class, or a claim has, had or is to have it.
-Not here: the same for volumes and claims (volume_phase.py, pvc_protection.py).
+A claim uses the class it has, had before, or is being modified to.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Which claims must be made for pods whose volumes come and go with them?
+"""Creates PersistentVolumeClaims for generic ephemeral volumes of pods.
 
-A pod may carry the template of a claim in a volume of its own (`ephemeral`). The claim is called POD-VOLUME and belongs
-to the pod, so the garbage collector removes it with the pod. The scheduler waits until it is there.
-What surprises: a claim of that name which is not the pod's is left alone, and the pod waits.
-Not here: binding (weir.controllers.storage.persistent_volume).
+The claim is named POD-VOLUME and owned by the pod, so that the garbage collector deletes it with the pod. A claim of
+that name with another owner is left alone, and the pod waits.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class EphemeralVolumes(Controller):
         pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodKey]:
-        """Yield a pod that came with such volumes, or whose claim went."""
+        """Yield a new pod with ephemeral volumes, or the pod of a deleted claim."""
         if kind is PODS:
             if old is None and any(volume.ephemeral is not None for volume in new.spec.volumes or ()):
                 yield PodKey(new.metadata.namespace, new.metadata.name)

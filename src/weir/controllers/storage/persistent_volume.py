@@ -1,14 +1,10 @@
-"""Which claims are bound to which volumes, which wait, and why?
+"""PersistentVolume controller: binds claims to volumes.
 
-A claim is bound in four writes, any of which may be the last before a restart: the volume names the claim, the volume
-is Bound, the claim names the volume, the claim is Bound. Whoever comes next completes them. A claim whose volume is
-gone, or bound to another claim, is Lost and stays so.
-A claim that no volume fits and whose class has a provisioner is marked for it; who provisions sees the mark. One that
-said nothing of a class gets the default class as soon as there is one.
-What surprises: why a claim waits is reported once for each reason, not every 15 seconds.
-Not here: which volume fits (weir.controllers.storage.volume_matching), what becomes of volumes
-(weir.controllers.storage.volume_phase), who uses a claim (weir.controllers.storage.pvc_protection), making volumes
-(weir.controllers.storage.volume_provisioner).
+Binding takes four writes, each of which may be the last before a restart: volume.spec.claimRef, the volume's phase
+Bound, claim.spec.volumeName, the claim's phase Bound; the next sync completes them. A claim whose volume is gone or
+bound to another claim is Lost. A claim that no volume fits is annotated for the provisioner of its class; one without
+a class gets the default class as soon as there is one. Why a claim waits is reported once per reason, not at every
+sync. Matching is in volume_matching, phases in volume_phase.
 """
 
 from __future__ import annotations
@@ -164,7 +160,7 @@ class PersistentVolumes(Controller):
     def _wait(
         self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, listers: Listers
     ) -> Iterator[Action]:
-        """Yield why no volume is there, and the mark by which the class's provisioner knows that it is asked."""
+        """Yield why there is no volume, and the annotation that asks the class's provisioner for one."""
         metadata, name = claim["metadata"], class_of(claim)
         annotations = metadata.get("annotations") or {}
         if waits and not annotations.get(SELECTED_NODE):
@@ -199,7 +195,7 @@ class PersistentVolumes(Controller):
 
 
 def _first_consumer(key: ClaimKey, listers: Listers) -> tuple[str, str]:
-    """Return whom a claim waits for, as reason and message."""
+    """Return the first consumer a claim waits for, as reason and message."""
     pods = [pod for pod in listers.pods_with_volume_claim(key.namespace, key.name) if not pod.terminated]
     waiting = [pod.metadata.name for pod in pods if _waits_for_node(pod)]
     if not waiting:
@@ -262,7 +258,7 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
     grown = present.get("capacity") if present.get("phase") == "Bound" else None
     status = {"phase": "Bound", "accessModes": modes, "capacity": grown or capacity}
     attributes = volume["spec"].get("volumeAttributesClassName")
-    if present.get("phase") != "Bound" and attributes:  # later it is whoever modifies the volume that says so
+    if present.get("phase") != "Bound" and attributes:  # later the volume's modifier writes it
         status["currentVolumeAttributesClassName"] = attributes
     if any(present.get(name) != value for name, value in status.items()):
         yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")

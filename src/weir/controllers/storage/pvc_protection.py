@@ -1,9 +1,7 @@
-"""Does a pod use this claim? A claim that is used is not removed, and says since when no pod uses it.
+"""PersistentVolumeClaim protection and the condition Unused.
 
-A claim that is being deleted keeps its finalizer as long as a pod that has a node names it, ended ones too: only when
-the pod is gone is no reader left. The condition Unused is about pods that may still run, with a node or
-without: it is True from when the last of them is gone.
-Not here: binding (weir.controllers.storage.persistent_volume).
+A claim being deleted keeps its finalizer while a scheduled pod names it, finished ones included. The condition Unused
+considers pods that may still run, scheduled or not, and is True from when the last of them is gone.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def unprotect(kind: Kind, document: Document, finalizer: str) -> Iterator[Action
 
 
 def _users(claim: Document, listers: Listers) -> Iterator[Pod]:
-    """Yield the pods that name the claim, or for whom it was made."""
+    """Yield the pods that name the claim, or that it was created for."""
     metadata = claim["metadata"]
     owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
     for pod in listers.pods_with_volume_claim(metadata["namespace"], metadata["name"]):

@@ -1,9 +1,8 @@
-"""Which volume does this claim get, and why not the one it names?
+"""Matches a claim to a volume, with the reason why a named volume does not fit.
 
-A claim that names a volume gets that one or none. Otherwise a volume kept for the claim comes first, then of the free
-ones that have its class, modes, labels and size the smallest of those with the fewest access modes. With a class that
-waits for the first consumer nothing is chosen here: the scheduler writes its choice into the volume.
-Not here: writing it down (weir.controllers.storage.persistent_volume), which node may use it (weir.selectors.node).
+A claim that names a volume gets that one or none. Otherwise a volume pre-bound to the claim comes first, then, of the
+available ones with its class, modes, labels and size, the smallest of those with the fewest access modes. With
+WaitForFirstConsumer nothing is chosen here: the scheduler writes its choice into the volume.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def find_volume(claim: Document, volumes: Iterable[Document], *, waits: bool) ->
 
 
 def _may_be_kept(claim: Document, volume: Document) -> bool:
-    """Return whether a volume kept for a claim will do: its class is not asked."""
+    """Return whether a volume pre-bound to the claim fits; its class is not compared."""
     return mismatch(claim, volume) in ("", "storageClassName does not match")
 
 

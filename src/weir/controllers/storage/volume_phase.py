@@ -1,9 +1,8 @@
-"""What becomes of this volume: is it free, bound, left behind, or to be removed?
+"""Phases of a PersistentVolume: Available, Bound, Released, Failed, and its reclaim policy.
 
-A volume whose claim is gone is Released. With Retain it stays so; with Delete it is removed by who made it: a driver
-removes what it provisioned, and of volumes made by hand only a hostPath under /tmp can be removed, any other is Failed.
-A volume that the binder gave to a claim that got another one is free again.
-What surprises: a volume kept for a claim that has not come yet is Available.
+A volume whose claim is gone is Released. Retain keeps it; with Delete its provisioner deletes it, and of volumes
+created by hand only a hostPath under /tmp can be deleted, any other is Failed. A volume that the binder gave to a
+claim which got another one is Available again, as is a volume pre-bound to a claim that does not exist yet.
 """
 
 from __future__ import annotations

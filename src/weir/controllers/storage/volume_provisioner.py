@@ -1,12 +1,9 @@
-"""Which volumes does weir's own provisioner make and remove? Simulated ones, for classes that name it.
+"""The simulated provisioner `simulated.weir.dev`: creates and deletes volumes for classes that name it.
 
-A StorageClass with the provisioner `simulated.weir.dev` gives every claim a volume of the size it asks for: at once, or
-where the class waits for the first consumer, when the scheduler has written the node it chose on the claim. A volume
-can be used from everywhere, or only where the class's allowedTopologies, or its parameter `topologyKey` (a node label:
-`kubernetes.io/hostname` makes volumes of one node), allow. It goes with its claim when the class says Delete.
-What surprises: a node that is gone, or lacks a label it needs, cannot be provisioned for; the scheduler's choice is
-taken off the claim, and it chooses again.
-Not here: who asks (weir.controllers.storage.persistent_volume marks the claims).
+Each claim gets a volume of its requested size, immediately or, with WaitForFirstConsumer, when the scheduler has
+annotated the selected node. The class's allowedTopologies or its parameter `topologyKey` (a node label:
+`kubernetes.io/hostname` gives node-local volumes) restrict where the volume can be used. If the selected node is gone
+or lacks a needed label, the annotation is removed so that the scheduler chooses again.
 """
 
 from __future__ import annotations
@@ -164,7 +161,7 @@ def _terms(claim: Document, storage_class: Document, listers: Listers) -> list[d
 
 
 def _release(volume: Document, listers: Listers) -> Iterator[Action]:
-    """Yield the end of a volume whose claim is gone, where its policy says so."""
+    """Yield the deletion of a volume whose claim is gone, where its reclaim policy is Delete."""
     reference = volume["spec"].get("claimRef") or {}
     claim = listers.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
     held = claim is not None and claim["metadata"]["uid"] == reference.get("uid")

@@ -1,10 +1,9 @@
-"""Which templates has this workload had? Its history as ControllerRevisions, one for each template.
+"""ControllerRevisions of DaemonSets and StatefulSets: one per pod template.
 
-DaemonSets and StatefulSets keep what `kubectl rollout history` shows and `kubectl rollout undo` goes back to. A
-revision holds a patch that puts its template back; going back to an older template makes its revision the newest
-again, with a new number. Revisions that no pod runs any more and that are too many (revisionHistoryLimit) go.
-What surprises: kubectl finds revisions by the workload's selector, so they carry the template's labels.
-Not here: Deployments, whose history are their ReplicaSets (weir.controllers.workloads.deployment).
+They serve `kubectl rollout history` and `undo`. A revision holds a patch that restores its template; returning to an
+older template makes its revision the newest again, with a new number. Revisions that no pod runs beyond
+revisionHistoryLimit are deleted. kubectl finds revisions by the workload's selector, so they carry the template's
+labels.
 """
 
 from __future__ import annotations

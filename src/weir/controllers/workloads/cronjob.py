@@ -1,9 +1,8 @@
-"""Is it time for this CronJob's next Job, and which of its old ones go?
+"""CronJob controller: starts Jobs on schedule and cleans up old ones.
 
-Of several times that were missed only the last one counts, and only within startingDeadlineSeconds. Forbid waits for
-the Job that runs, Replace ends it. Jobs are named by the minute they were due, so none is started twice.
-What surprises: a Job that a user made from the CronJob by hand is its child, but neither counts as running nor is
-replaced.
+Of several missed times only the latest counts, and only within startingDeadlineSeconds. Forbid waits for the active
+Job, Replace deletes it. Jobs are named after the minute they were due, so none is started twice. A Job created by
+hand from the CronJob is its child, but neither counts as active nor is replaced.
 """
 
 from __future__ import annotations

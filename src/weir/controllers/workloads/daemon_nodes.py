@@ -1,10 +1,8 @@
-"""Should this node run a DaemonSet's pod, and may one that runs there go on?
+"""DaemonSet eligibility of a node: whether it should run the pod, and whether a running one may continue.
 
-Spec: core.md 5 "DaemonSet controller".
-What surprises: a NoSchedule taint that appears later does not remove a running daemon pod (should continue), only
-keeps new ones away; a NoExecute one removes it. A cordoned node still gets its pod. Pods are not given a node
-but an affinity for one; the scheduler binds them.
-Not here: which pods come and go because of it (weir.controllers.workloads.daemonset).
+Spec: core.md 5 "DaemonSet controller". A NoSchedule taint added later does not remove a running daemon pod, a
+NoExecute one does. A cordoned node still gets its pod. Pods get a node affinity instead of a node name; the scheduler
+binds them.
 """
 
 from __future__ import annotations

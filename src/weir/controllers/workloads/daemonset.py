@@ -1,10 +1,8 @@
-"""Which pods of this DaemonSet come and go now, node by node?
+"""DaemonSet controller: one pod per eligible node, with rolling updates.
 
-Spec: core.md 5 "DaemonSet controller".
-A rolling update removes old pods while no more than maxUnavailable are missing, or with maxSurge starts the new pod
-beside the old one and removes the old one when the new one is available. Templates are kept as revisions.
-Not here: whether a node should run the pod (weir.controllers.workloads.daemon_nodes), the history
-(weir.controllers.workloads.controller_revisions).
+Spec: core.md 5 "DaemonSet controller". A rolling update deletes old pods within maxUnavailable, or with maxSurge
+starts the new pod beside the old one and deletes the old one once the new one is available. Eligibility is in
+weir.controllers.workloads.daemon_nodes.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ class DaemonSets(Controller):
         yield from _Round(self, daemonset, pattern, listers, now).actions()
 
     def judge(self, pattern: core.Pod, node: Node, whose: ObjectRef, now: datetime) -> ShouldRun:
-        """Return whether *node* runs the pod of the DaemonSet *whose*, and tell of values it could not read."""
+        """Return whether *node* runs the pod of the DaemonSet *whose*, reporting values that could not be parsed."""
         self._unreadable.look(
             pattern.tolerations,
             node.taints,

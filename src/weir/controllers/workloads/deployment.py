@@ -1,10 +1,8 @@
-"""Which Deployments must be looked at, and with which ReplicaSets?
+"""Deployment controller: maps changes to Deployments and adopts their ReplicaSets.
 
-A template has one ReplicaSet, named by its hash. ReplicaSets without an owner that the selector selects are adopted,
-those it no longer selects released. Rolling back is writing an older template again: its ReplicaSet is still there
-and becomes the newest revision.
-Not here: how many pods each ReplicaSet gets (weir.controllers.workloads.rollout), what the status says
-(weir.controllers.workloads.rollout_status).
+A template has one ReplicaSet, named by its hash. Rolling back writes an older template again: its ReplicaSet still
+exists and becomes the newest revision. Scaling is in weir.controllers.workloads.rollout, the status in
+rollout_status.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How many pods may this PodDisruptionBudget's owner lose right now?
+"""PodDisruptionBudget controller: keeps `status.disruptionsAllowed` current.
 
-The server counts an eviction against `status.disruptionsAllowed`; this keeps that number true. A pod that was picked
-to go (DisruptionTarget) and is still there two minutes later gets a condition that says it stays after all.
-What surprises: taint eviction does not ask budgets at all (core.md 4.3). A budget whose pods cannot be counted allows
-nothing. What is odd about a budget's pods is reported once, not at every look.
-Not here: how many pods are expected (weir.controllers.workloads.expected_pods).
+The API server counts evictions against that number. A pod with the condition DisruptionTarget that still exists after
+two minutes gets the condition set to False. Taint eviction does not consult budgets (core.md 4.3). A budget whose
+pods cannot be counted allows no disruption. Problems with a budget's pods are reported once, not at every sync.
 """
 
 from __future__ import annotations
@@ -208,7 +206,7 @@ def _selects(budget: Document, pod: Pod) -> bool:
 
 
 def _granted(budget: Document, pods: list[Pod], now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield the evictions that were granted and whose pods have not begun to go."""
+    """Yield granted evictions whose pods have no deletionTimestamp yet."""
     there = {pod.metadata.name for pod in pods if not pod.deleting}
     for name, time in ((budget.get("status") or {}).get("disruptedPods") or {}).items():
         at = parse_time(time)

@@ -1,9 +1,9 @@
-"""How many pods should a PodDisruptionBudget see, and how many of them must stay healthy?
+"""Expected and desired healthy pod counts of a PodDisruptionBudget.
 
-A plain minAvailable counts the pods there are. A share of them, and maxUnavailable, are counted against what the pods'
-owners ask for together: ReplicaSets (their Deployment's size), StatefulSets, ReplicationControllers.
-What surprises: pods without a controller are not counted, and a pod whose owner has no size (a DaemonSet's, a Job's)
-makes the question unanswerable: nothing may be disrupted then.
+An absolute minAvailable counts the existing pods. Percentages and maxUnavailable count against the scale of the pods'
+controllers: ReplicaSets (their Deployment's scale), StatefulSets, ReplicationControllers. Pods without a controller
+are not counted, and a pod whose controller has no scale (a DaemonSet, a Job) makes the count fail: nothing may be
+disrupted then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = Mapping[str, Any]
 
 
 class NoScale(ValueError):
-    """A pod whose owner does not say how many pods it wants."""
+    """A pod whose controller has no scale."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _owner(pod: Pod) -> OwnerReference | None:
 
 
 def _scale(pods: Sequence[Pod], listers: Listers) -> int:
-    """Return how many pods the owners of *pods* ask for together."""
+    """Return the total scale of the controllers of *pods*."""
     sizes: dict[str, int] = {}
     for pod in pods:
         owner = _owner(pod)

@@ -1,11 +1,8 @@
-"""When may a pod that failed be replaced? At once the first time, then after pauses that double.
+"""Backoff for replacing failed pods: the first at once, then with doubling delays.
 
-A kubelet may reject every pod a workload makes (its feature gates differ, the node's labels changed): replaced at once,
-that is a loop as fast as the cluster can turn; so is a pod that is evicted before it starts, again and again. Where the
-failed pod stays (ReplicaSets) the pods show how often it happened; where it is gone it is remembered here.
-What surprises: Kubernetes' ReplicaSet and StatefulSet controllers have no such pause.
-Not here: pods the API server refuses (weir.controllers.runtime.create_backoff), Jobs' own pauses
-(weir.controllers.workloads.job_manage).
+A kubelet may reject every pod of a workload (different feature gates, changed labels), and a pod may be evicted
+before it starts each time; replaced at once, that is a hot loop. Where failed pods remain (ReplicaSets) they are the
+record; otherwise the count is kept here. Kubernetes' ReplicaSet and StatefulSet controllers have no such backoff.
 """
 
 from __future__ import annotations
@@ -93,7 +90,7 @@ def is_rejected(pod: Pod) -> bool:
 
 
 def not_before(pods: Iterable[Pod], now: datetime) -> datetime | None:
-    """Return until when a workload whose pods were rejected had better make no more; None when it may now."""
+    """Return until when a workload whose pods were rejected should create no more; None when it may now."""
     times = [parse_time(pod.metadata.creation_timestamp) for pod in pods if is_rejected(pod)]
     recent = [at for at in times if at is not None and now - at < 2 * LONGEST]
     if not recent:

@@ -1,10 +1,7 @@
-"""Which Jobs must be looked at, and which pods still carry a finalizer for a Job that is over?
+"""Job controller: maps changes to Jobs and removes tracking finalizers that no Job needs.
 
-Pods of Jobs carry the finalizer batch.kubernetes.io/job-tracking until they are counted, so that none is lost however
-it goes. When no Job will count a pod any more (its Job is gone or finished, or the pod was let go) the finalizer is
-taken away.
-Not here: what a Job does next (weir.controllers.workloads.job_sync), removing finished Jobs after a while
-(weir.controllers.workloads.ttl_after_finished).
+Pods of Jobs carry the finalizer batch.kubernetes.io/job-tracking until they are counted. It is removed from pods
+whose Job is gone or finished, or that were released. A Job's sync is in weir.controllers.workloads.job_sync.
 """
 
 from __future__ import annotations
@@ -130,7 +127,7 @@ def is_finished(job: Document) -> bool:
 
 
 def finished_at(job: Document) -> datetime | None:
-    """Return when the Job ended; None while it has not, or if nobody wrote when."""
+    """Return when the Job finished; None while it has not, or if no time was written."""
     return parse_time((_end(job) or {}).get("lastTransitionTime"))
 
 

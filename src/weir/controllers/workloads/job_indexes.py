@@ -1,4 +1,4 @@
-"""Which indexes does a text like `1-3,5` name? The way Jobs write completed and failed indexes."""
+"""Parsing and printing of index ranges like `1-3,5`, the form of completedIndexes and failedIndexes."""
 
 from __future__ import annotations
 

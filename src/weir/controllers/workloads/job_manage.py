@@ -1,8 +1,7 @@
-"""Which pods of this Job are to be started or stopped now, and when is it too early for that?
+"""Creates and deletes the active pods of a Job.
 
-As many pods run as parallelism allows and completions still need; failed ones are replaced after a pause that doubles,
-in an Indexed Job with backoffLimitPerIndex each index after its own.
-Not here: whether the Job is done, its status (weir.controllers.workloads.job_sync).
+As many pods run as parallelism allows and completions still need; failed ones are replaced with exponential backoff,
+in an Indexed Job with backoffLimitPerIndex per index.
 """
 
 from __future__ import annotations

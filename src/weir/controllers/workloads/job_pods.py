@@ -1,7 +1,4 @@
-"""What does a Job read of one of its pods, and write on it? Its index, its failures, when it ended, the finalizer.
-
-Not here: what follows for the Job (weir.controllers.workloads.job_sync).
-"""
+"""A Job's view of its pods: completion index, failures, finish time, tracking finalizer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What do a Job's policies say of a failed pod, and of the indexes that succeeded?
+"""podFailurePolicy and successPolicy of a Job.
 
-podFailurePolicy: the first rule that matches a failed pod decides; without one the failure counts. A rule looks at
-exit codes (never 0) or at conditions. successPolicy: the first rule whose indexes or number of indexes have succeeded
-ends the Job as a success.
+podFailurePolicy: the first rule that matches a failed pod decides, by exit codes (never 0) or conditions; without a
+match the failure counts. successPolicy: the first rule whose indexes, or number of indexes, have succeeded completes
+the Job.
 """
 
 from __future__ import annotations

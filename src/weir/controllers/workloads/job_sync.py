@@ -1,12 +1,8 @@
-"""Is this Job done, and what does its status say?
+"""One sync of a Job: completion, failure and status.
 
-A Job is complete when as many pods succeeded as it asks for (with an index each, when it is Indexed) or its
-successPolicy is met; failed when more pods failed than backoffLimit allows, an index or policy fails it, or its
-deadline passed.
-Every write of the status names the version it was made from.
-What surprises: the end is written as two conditions, one when it is decided and one when the last pod is gone.
-Not here: which pods have ended and count (weir.controllers.workloads.job_tracking), which are started or stopped
-(weir.controllers.workloads.job_manage).
+A Job is complete when enough pods (or indexes) succeeded or its successPolicy is met; it fails beyond backoffLimit,
+by an index or policy, or at its deadline. Status writes carry the resourceVersion. The end is written as two
+conditions: one when decided, one when the last pod is gone.
 """
 
 from __future__ import annotations
@@ -52,7 +48,7 @@ class JobSync:
         self._going = bool(job["metadata"].get("deletionTimestamp"))
         self._suspended = bool(self._spec.get("suspend"))
         self._tracked = set(tally.tracked)  # without those this round lets go
-        self._uncounted = {result: list(uids) for result, uids in tally.uncounted.items()}  # and whom it adds
+        self._uncounted = {result: list(uids) for result, uids in tally.uncounted.items()}  # with this sync's
         self._terminating = tally.terminating
         self._conditions: list[dict[str, Any]] = [dict(c) for c in tally.before.get("conditions") or ()]
         self._starting = False  # whether this round starts pods, which the status then counts
@@ -152,7 +148,7 @@ class JobSync:
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 
     def _track(self, ending: dict[str, Any] | None, active: int, ready: int) -> Iterator[Action]:
-        """Write down who ended, take their finalizers away, and say so when all is over."""
+        """Record finished pods, remove their finalizers, and write the final condition when all are counted."""
         failing = ending is not None and ending["type"] == "FailureTarget"
         released: list[Action] = []
         counts: list[Action] = []

@@ -1,10 +1,8 @@
-"""Which pods of this Job run, which have ended, and how many count?
+"""Counts a Job's active and finished pods exactly once, using the tracking finalizer.
 
-Counting takes two steps, so that no pod is lost or counted twice however often the controller dies: the uids of ended
-pods are written into status.uncountedTerminatedPods, then their finalizers are taken away; pods whose finalizer is
-seen to be gone are counted.
-What surprises: a pod that is being deleted counts as failed unless podReplacementPolicy is Failed.
-Not here: what follows from the numbers (weir.controllers.workloads.job_sync).
+The UIDs of finished pods are written to status.uncountedTerminatedPods, then their finalizers are removed; pods
+observed without the finalizer are counted. A pod being deleted counts as failed unless podReplacementPolicy is
+Failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How do workloads make pods from their template, and which of their pods count?
-
-What ReplicaSets, DaemonSets, Jobs and StatefulSets have in common: the pod a template describes, whose it
-is, its hash, and when a pod is available.
-"""
+"""Pod creation from templates and pod availability, shared by the workload controllers."""
 
 from __future__ import annotations
 

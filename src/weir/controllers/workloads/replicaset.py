@@ -1,12 +1,8 @@
-"""How many pods of this ReplicaSet are too few or too many, and which go first?
+"""ReplicaSet and ReplicationController controllers: create missing pods and delete surplus ones.
 
-Pods without an owner that the selector selects are adopted, those it no longer selects are released. A ReplicaSet
-whose pods the API server refuses says so in its condition ReplicaFailure; one whose pods kubelets reject makes new ones
-after a pause (weir.controllers.workloads.failed_pod_backoff).
-What surprises: pods that are not placed, not running or not ready go before those that are; then those on nodes that
-hold more of the set's pods, and of equal ones the youngest; `controller.kubernetes.io/pod-deletion-cost` comes in
-between. ReplicationControllers are the same thing with plain labels as selector.
-Not here: which ReplicaSet should have how many (weir.controllers.workloads.deployment).
+When the API server rejects a pod the condition ReplicaFailure says so; pods that kubelets reject are replaced with
+backoff. Deletion order: unscheduled, not running and not ready pods first, then by
+`controller.kubernetes.io/pod-deletion-cost`, then pods on nodes with more of the set's pods, then the youngest.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Which ReplicaSets of this Deployment should have how many pods now?
+"""Scaling of a Deployment's ReplicaSets during rollouts.
 
-A rolling update raises the new ReplicaSet and lowers the old ones so that never more than maxSurge pods are too many
-and never more than maxUnavailable are missing. A Deployment that is scaled while several of its ReplicaSets have pods
-(in a rollout, or paused) scales them all in proportion, so that scaling does not hasten a rollout.
-What surprises: whether a Deployment was scaled is read from what its ReplicaSets note of its size
-(deployment.kubernetes.io/desired-replicas), and during that step nothing else happens.
-Not here: the status (weir.controllers.workloads.rollout_status).
+A rolling update scales the new ReplicaSet up and the old ones down within maxSurge and maxUnavailable. A Deployment
+scaled while several ReplicaSets have pods scales them in proportion. Whether it was scaled is read from the
+ReplicaSets' annotation deployment.kubernetes.io/desired-replicas, and such a sync does nothing else.
 """
 
 from __future__ import annotations

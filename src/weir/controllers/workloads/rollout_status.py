@@ -1,9 +1,8 @@
-"""What does a Deployment's status say of its rollout? Counts, and whether it is available, moves, or hangs.
+"""Deployment status: replica counts and the conditions Available, Progressing and ReplicaFailure.
 
-The condition Progressing says how a rollout fares: it is created, moves (each move is noted in lastUpdateTime),
-is done, or has not moved for progressDeadlineSeconds. While a Deployment is paused nothing is awaited. A failure of
-its ReplicaSets to make pods is shown as its own (ReplicaFailure).
-What surprises: a condition that says what it said before keeps its times, and also its message.
+Progressing reports a rollout as created, progressing (lastUpdateTime moves), complete, or stuck for
+progressDeadlineSeconds; a paused Deployment has no deadline. ReplicaFailure is copied from the ReplicaSets. A
+condition whose status and reason are unchanged keeps its times and its message.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Which claims does each pod of a StatefulSet have, and whose are they?
+"""PersistentVolumeClaims of a StatefulSet's pods, and their owner references.
 
-Every volumeClaimTemplate gives each pod a claim called TEMPLATE-SET-ORDINAL. It stays when the pod goes, so the next
-pod of the name finds its data. persistentVolumeClaimRetentionPolicy says otherwise by ownership: with whenDeleted
-Delete the set owns the claim, with whenScaled Delete a pod that is scaled away owns it, and the garbage collector
-does the rest.
-Not here: binding (weir.controllers.storage.persistent_volume).
+Each volumeClaimTemplate gives each pod a claim named TEMPLATE-SET-ORDINAL, which survives the pod.
+persistentVolumeClaimRetentionPolicy changes that by ownership: with whenDeleted Delete the set owns the claim, with
+whenScaled Delete a pod that is scaled down owns it, and the garbage collector deletes it.
 """
 
 from __future__ import annotations

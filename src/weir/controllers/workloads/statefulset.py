@@ -1,12 +1,8 @@
-"""Which of this StatefulSet's numbered pods comes or goes next?
+"""StatefulSet controller: creates, updates and deletes numbered pods in order.
 
-Pods have an ordinal, a name and claims of their own. With OrderedReady one comes after the other is available, and
-they go from the highest down; Parallel does all at once. An update replaces pods from the highest ordinal down to the
-partition, while no more than maxUnavailable are missing. A pod that failed is replaced by one of the same name.
-What surprises: a pod below the partition that is lost comes back with the old template, which its revision keeps.
-Claims stay when pods go, unless persistentVolumeClaimRetentionPolicy says otherwise.
-Not here: the history (weir.controllers.workloads.controller_revisions), claims
-(weir.controllers.workloads.stateful_claims).
+OrderedReady creates each pod after the previous is available and deletes from the highest ordinal down; Parallel acts
+on all at once. An update replaces pods from the highest ordinal down to the partition, within maxUnavailable. A
+failed pod is replaced by one of the same name. A lost pod below the partition is recreated from the old revision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When does a finished Job go? ttlSecondsAfterFinished after its end, with its pods."""
+"""Deletes finished Jobs and their pods ttlSecondsAfterFinished after their end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One file per plugin of the scheduler: its filter, score, reservation, queueing hints; registry.py lists them."""
+"""Scheduler plugins, one per file: filter, score, reservation, queueing hints; registry.py lists them."""

@@ -1,8 +1,8 @@
-"""What was promised of the devices for one pod, what has to be written, and are the devices ready?
+"""Reserved devices of one pod: the writes they need, and whether the devices are ready.
 
-Spec: dra.md 4.2 "Reserve", "PreBind", "Unreserve"; 1.8. Pure: it says what to write and reads what came of it; the
-writing, retrying and waiting are weir.scheduler.claim_writes'.
-What surprises: the finalizer needs a write of its own, because a write of the status takes nothing from metadata.
+Spec: dra.md 4.2 "Reserve", "PreBind", "Unreserve"; 1.8. Pure: it states what to write and reads the results; writing,
+retrying and waiting are in weir.scheduler.claim_writes. The finalizer needs its own write, because a status write
+ignores metadata.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""DynamicResources: a pod goes where its claims have, or can get, their devices.
+"""DynamicResources: schedules pods to nodes where their claims have, or can get, their devices.
 
-Spec: KEP-4381 "Scheduling", KEP-5055; dra.md 4.1–4.5, D-09. PreFilter looks at the claims, Filter holds allocated ones
-against each node and searches devices for the others, Score prefers nodes where alternatives further up were met,
-Reserve promises the devices found on the chosen node.
-What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
-when no other pod uses it (PostFilter), also when its devices have to be left because of a taint.
-Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_feasibility), writing
-(weir.scheduler.claim_writes), the claim for extended resources (.extended_resources), which events wake a pod
-(.dynamic_resources_hints).
+Spec: KEP-4381 "Scheduling", KEP-5055; dra.md 4.1–4.5, D-09. PreFilter checks the claims, Filter matches allocated
+ones against each node and searches devices for the others, Score prefers nodes where earlier alternatives were met,
+Reserve takes the devices on the chosen node. Preemption cannot help. An allocated claim that fits no node is
+deallocated in PostFilter when no other pod uses it, also when a taint evicts from its devices.
 """
 
 from __future__ import annotations
@@ -121,7 +117,7 @@ class DynamicResources(Plugin):
         self._feasibilities = ClaimFeasibilities(claims, table, self._limits.steps)
 
     def for_class(self, pod: PodClass) -> Extensions:
-        """Return the check; none for a pod that needs no devices, until they offer a resource it asks for."""
+        """Return the check; none for a pod without claims, until devices offer a resource it requests."""
         delegated, stale = offered_by_devices(pod, self._claims), self._watch_offers(pod)
         if not pod.pod.spec.resource_claims and not delegated:
             return Extensions(stale=stale)
@@ -238,7 +234,7 @@ class BoundDynamicResources(
         if not self._seen:
             self.pre_filter()
         picked = np.arange(self._table.size)[rows]
-        if self._problem is not None:  # asked in spite of PreFilter: nothing can be had anywhere
+        if self._problem is not None:  # PreFilter already failed: infeasible everywhere
             return np.full(len(picked), REFUSED, np.int32)
         codes: Ids = np.zeros(len(picked), np.int32)
         for claim in self._allocated:
@@ -340,14 +336,14 @@ class BoundDynamicResources(
             return (NoDevices(text),)
 
     def refusals(self, node: Node) -> tuple[DeviceRefusal, ...]:
-        """Return, for people, what kept every device of a node that was refused from every request."""
+        """Return why each device of a rejected node was rejected for each request, for explanations."""
         row = self._table.row_of[node.name]
         ((plan, _),) = self._by_plan(np.array([row]))
         found = self._claims.allocator.allocate(plan.wanted, node) if plan.wanted else None
         return found.refusals if isinstance(found, Unallocatable) else ()
 
     def allocated_on(self, row: int) -> list[ResourceClaim]:
-        """Return, for people, the pod's claims as they would be allocated on a node that takes it."""
+        """Return the pod's claims as they would be allocated on a feasible node, for explanations."""
         ((plan, _),) = self._by_plan(np.array([row]))
         if plan.feasibility is None:
             return list(self._allocated)
@@ -359,7 +355,7 @@ class BoundDynamicResources(
         return [*self._allocated, *made]
 
     def leaving(self) -> Iterator[tuple[ResourceClaim, Reason]]:
-        """Return, for people, the taints because of which allocated claims take no new pods."""
+        """Return the taints because of which allocated claims accept no new pods, for explanations."""
         for claim in self._allocated:
             for reason in self._claims.leaving(claim, self._pod):
                 yield claim, reason

@@ -1,9 +1,7 @@
-"""DynamicResources' queueing hints: which events are worth another attempt for a pod that waits for its devices?
+"""Queueing hints of DynamicResources.
 
-Spec: KEP-4381 "Scheduling"; dra.md 4.5 "Requeue events". A hint may be wrong in waking a pod, never in
-letting it sleep.
-What surprises: a change of one slice is a change of its pool, and a claim that was freed may help any pod.
-Not here: who asks the hints (weir.scheduler.queue), the check itself (.dynamic_resources).
+Spec: KEP-4381 "Scheduling"; dra.md 4.5 "Requeue events". A hint may wake a pod in vain, but never miss a helpful
+event. A change of one slice is a change of its pool, and a released claim may help any pod.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class DynamicResourcesHints:
         return old is None or old.status != new.status
 
     def _class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
-        """A class is new or changed that a request of the pod names, or that offers a resource it asks for."""
+        """Whether a new or changed class is named by a request of the pod, or offers a resource it requests."""
         if event.old is not None and event.old.spec == event.new.spec:
             return False
         return class_offers(event.new, pod) or any(
@@ -115,7 +113,7 @@ class DynamicResourcesHints:
         return False
 
     def _requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
-        """Yield what the pod's unallocated claims ask for."""
+        """Yield the requests of the pod's unallocated claims."""
         found = self._claims.of_pod(pod)
         for claim in found if not isinstance(found, str) else ():
             if claim.status.allocation is None:

@@ -1,13 +1,10 @@
-"""Which devices does a pod mean that asks for an extended resource, and which claim stands for them?
+"""Extended resources backed by DRA: the devices a pod's request means, and the claim made for them.
 
 Spec: KEP-5004 "DRA Extended Resource", dra.md 1.1 (names), 1.9, 1.11, 2.4. A DeviceClass that names a resource offers
-its devices to pods that ask for it as they always did. One claim stands for all such requests of a pod; the scheduler
-makes it when the pod is about to be bound.
-What surprises: a node whose device plugin offers the resource serves it as ever, so each node may need another claim;
-such requests have no tolerations. Init containers that end share one request, the largest, and use the devices of
-containers that start later.
-Not here: when the claim is written (weir.scheduler.claim_writes), which class has which resource
-(weir.scheduler.claims).
+its devices to pods that request it. One claim covers all such requests of a pod; the scheduler creates it right
+before binding. A node whose device plugin offers the resource serves it as before, so each node may need a different
+claim; such requests have no tolerations. Init containers that finish share one request, the largest, and use the
+devices of containers that start later.
 """
 
 from __future__ import annotations
@@ -40,13 +37,13 @@ def may_be_offered(resource: str) -> bool:
 
 
 def offered_by_devices(pod: PodClass, claims: Claims) -> frozenset[str]:
-    """Return the resources *pod* asks for that devices offer, on nodes whose device plugins do not."""
+    """Return the resources *pod* requests that devices offer, on nodes whose device plugins do not."""
     extended = claims.extended
     return frozenset(name for name, amount in pod.requests.items() if amount and name in extended)
 
 
 def class_offers(device_class: DeviceClass, pod: Pod) -> bool:
-    """Return whether *device_class* offers an extended resource that *pod* asks for."""
+    """Return whether *device_class* offers an extended resource that *pod* requests."""
     wanted = pod_requests(pod)
     if wanted.get(f"{IMPLICIT_PREFIX}{device_class.name}"):
         return True
@@ -101,7 +98,7 @@ def requests_and_mappings(
 def _of_container(
     index: int, container: Container, resource: str, device_class: str, reusable: Sequence[Document]
 ) -> tuple[Document | None, list[Document]]:
-    """Return what a container asks for beyond the requests it can reuse, and what serves it."""
+    """Return what a container requests beyond what it can reuse, and what serves it."""
     wanted = container_requests(container).get(resource, 0)
     if not wanted:
         return None, []

@@ -1,7 +1,7 @@
-"""ImageLocality: prefer nodes that already have the pod's images, large and widespread ones most.
+"""ImageLocality: prefers nodes that already have the pod's images, large and widespread ones most.
 
-Spec: core.md 3.7.9. An image counts with its size times the share of nodes that have it, so that one node with a
-rare image does not attract every pod.
+Spec: core.md 3.7.9. An image counts with its size times the share of nodes that have it, so that one node with a rare
+image does not attract every pod.
 """
 
 from __future__ import annotations

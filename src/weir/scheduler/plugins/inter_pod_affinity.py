@@ -1,8 +1,9 @@
-"""InterPodAffinity: run near, or away from, pods with certain labels.
+"""InterPodAffinity: pod affinity and anti-affinity, required and preferred.
 
-Spec: core.md 3.7.8. Required terms filter: the pod's own affinity and anti-affinity, and the anti-affinity of pods
-already there. Preferred terms of both sides score, and so does other pods' required affinity for this one.
-What surprises: the first pod of a group that wants its own kind near may go anywhere the topology key exists.
+Spec: core.md 3.7.8.
+Required terms filter: the pod's own affinity and anti-affinity, and the anti-affinity of existing pods. Preferred
+terms of both sides score, and so does other pods' required affinity for this one. The first pod of a group with
+affinity to itself may go to any node that has the topology key.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class InterPodAffinity(Plugin):
         if (liked[1] and not liked[0]) or (disliked[0] and not disliked[1]):
             return True
         if liked[0] and not liked[1] and _selected_by_all(near, mine):
-            return True  # the first of a kind may go anywhere, once no other is left
+            return True  # the first pod of a group may go anywhere
         # a pod that leaves takes its own anti-affinity along
         left = old if new is None else None
         return left is not None and any(term.selects(mine) for term in self._required(left)[1])
@@ -130,7 +131,7 @@ def _selected_by_all(terms: list[Term], pod: PodClass) -> bool:
 
 
 class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
-    """The plugin for one pod class. Domains move as a whole, so nothing is kept: sums are made when asked."""
+    """The plugin for one pod class. Nothing is cached, since domains move as a whole."""
 
     name = NAME
     scope = Scope.CLUSTER

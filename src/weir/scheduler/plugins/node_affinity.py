@@ -1,7 +1,7 @@
 """NodeAffinity: nodes must match the pod's nodeSelector and required node affinity; preferred terms score.
 
-Spec: core.md 3.7.4; KEP-5721 "Node Affinity Logic". Each requirement is judged once per distinct value of its label,
-by the same `match_requirement` that lint and explain ask, and nodes look their value up.
+Spec: core.md 3.7.4; KEP-5721 "Node Affinity Logic". Each requirement is evaluated once per distinct label value, by
+the same `match_requirement` that lint and explain use.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class BoundNodeAffinity(FilterPlugin, ScorePlugin):
         if self._required is not None:
             codes[~self._columns.selects(self._required, rows)] = 1
         if self._added is not None:
-            codes[~self._columns.selects(self._added, rows)] = 2  # asked first, so it is the one named
+            codes[~self._columns.selects(self._added, rows)] = 2  # evaluated first, so its reason is reported
         return codes
 
     def score(self, rows: Any) -> Ids:
@@ -251,10 +251,10 @@ _MOST_ANSWERS: Final = 4096
 
 
 class LabelJudge:
-    """Holds node selector requirements against label columns, each distinct value once.
+    """Evaluates node selector requirements on label columns, once per distinct value.
 
-    A fast twin of weir.selectors.node.match_requirement, asked node by node in tests/reference/scheduler.py;
-    tests/property/test_scheduler.py holds them together; `python -m bench scheduler` pays for it.
+    Optimized form of weir.selectors.node.match_requirement, called per node in tests/reference/scheduler.py;
+    tests/property/test_scheduler.py compares them; bench: `python -m bench scheduler`.
     """
 
     def __init__(self, table: NodeTable, gates: Gates) -> None:
@@ -291,7 +291,7 @@ class LabelJudge:
     def _requirement(self, requirement: NodeSelectorRequirement, rows: Any) -> Bools:
         column = self.table.label(requirement.key)
         if requirement.operator == "In" and len(column.values) > len(requirement.values or ()):
-            # Names of nodes and the like: look the asked values up instead of judging every value there is.
+            # Keys with many values, such as node names: look up the requested values instead of evaluating all.
             asked = [value for value in requirement.values or () if value in column.numbers]
             meant = [
                 column.numbers[value]

@@ -1,8 +1,6 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the node's kubelet goes where the kubelet says it has it.
+"""NodeDeclaredFeatures: a pod that needs a kubelet feature goes to nodes that declare it.
 
-Spec: KEP-5328 "Node Declared Features"; the reason is Kubernetes'.
-What surprises: it is asked last of all filters.
-Not here: which features a pod needs (weir.objects.declared_features).
+Spec: KEP-5328 "Node Declared Features"; the reason is Kubernetes'. It is the last of the filters.
 """
 
 from __future__ import annotations

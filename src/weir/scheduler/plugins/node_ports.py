@@ -1,7 +1,7 @@
-"""NodePorts: a host port can be used once on a node.
+"""NodePorts: a host port can be used once per node.
 
-Spec: core.md 3.7.3. Two ports meet when protocol and number are equal and either address is 0.0.0.0 or both are
-the same.
+Spec: core.md 3.7.3. Two ports conflict when protocol and number are equal and the addresses are equal or either is
+0.0.0.0.
 """
 
 from __future__ import annotations

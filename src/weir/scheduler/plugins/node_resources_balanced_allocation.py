@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod brings into balance.
+"""NodeResourcesBalancedAllocation: prefers nodes whose resource usage the pod balances.
 
-Spec: core.md 3.7.5. Balance is 100 minus the spread of the used shares; the score says how much the pod improves it.
-What surprises: real requests count here, not the defaulted ones of NodeResourcesFit.
+Spec: core.md 3.7.5. Balance is 100 minus the spread of the used fractions; the score is the improvement. Real
+requests count here, not the defaulted ones of NodeResourcesFit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._table, self._resources = table, tuple(resources)
 
     def for_class(self, pod: PodClass) -> Extensions:
-        """Return the score; none for a pod that asks for none of the resources."""
+        """Return the score; none for a pod that requests none of the resources."""
         if not any(pod.requests.get(resource, 0) for resource in self._resources):
             return Extensions()
         return Extensions(score=BalancedScore(pod, self._table, self._resources))

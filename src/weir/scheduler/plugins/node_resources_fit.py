@@ -1,7 +1,7 @@
-"""NodeResourcesFit: the pod's requests must fit what the node has left; emptier (or fuller) nodes score.
+"""NodeResourcesFit: the pod's requests must fit the node's free resources; scores by allocation strategy.
 
-Spec: core.md 3.7.5. All shortages of a node are named. A request above what the node has in total cannot be helped
-by preemption. Scoring counts containers without a request at a default, so that many of them still spread.
+Spec: core.md 3.7.5. All shortages of a node are reported. Preemption cannot help a request above the node's
+allocatable. Scoring counts a default for containers without requests, so that many of them still spread.
 """
 
 from __future__ import annotations

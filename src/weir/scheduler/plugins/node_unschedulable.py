@@ -1,7 +1,7 @@
-"""NodeUnschedulable: keep pods off cordoned nodes, unless they tolerate the cordon's taint.
+"""NodeUnschedulable: keeps pods off cordoned nodes unless they tolerate the unschedulable taint.
 
-Spec: core.md 3.7.2. The taint is virtual: it is asked about whether or not the node carries it, with an empty value,
-so no comparison can match it; an expression can.
+Spec: core.md 3.7.2. The taint is virtual: it is matched whether or not the node carries it, with an empty value, so
+no comparison can match it; an expression can.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""NodeVolumeLimits: a CSI driver can attach so many volumes to a node and no more.
+"""NodeVolumeLimits: attach limits of CSI drivers per node.
 
-Spec: core.md 3.6. The limit is published in the node's CSINode; a volume counts once however many pods use it, and a
-claim without a volume counts for the driver its class names. So does a volume still attached after its pod left, and
-one of an in-tree kind that a driver took over. A driver may ask that pods with its volumes keep away from nodes where
-it is not installed.
-Not here: which driver took over which in-tree kind (weir.scheduler.csi_migration).
+Spec: core.md 3.6. The limit is in the node's CSINode. A volume counts once however many pods use it; an unbound claim
+counts for the driver of its class, and so do a volume still attached after its pod is gone and a migrated in-tree
+volume. A driver may require that pods with its volumes avoid nodes without it.
 """
 
 from __future__ import annotations
@@ -124,7 +122,7 @@ class BoundNodeVolumeLimits(FilterPlugin):
         return codes[rows]
 
     def _picky(self, drivers: set[str]) -> list[str]:
-        """Return those of *drivers* whose volumes must stay away from nodes without them."""
+        """Return those of *drivers* whose volumes may only be used on nodes with the driver."""
         known = self._storage.csi_drivers
         if not self._needs_driver:
             return []

@@ -1,10 +1,9 @@
-"""PodTopologySpread: keep the pods of a group evenly spread over zones, nodes or any other label.
+"""PodTopologySpread: spreads the pods of a group over zones, nodes or any other label.
 
-Spec: core.md 3.7.7. DoNotSchedule constraints filter by skew, ScheduleAnyway constraints score. Which nodes count is
-the constraint's choice: `nodeAffinityPolicy` (default Honor) and `nodeTaintsPolicy` (default Ignore), the latter with
-every toleration operator and expression.
-What surprises: a node left out by these policies is not refused here; it just does not count.
-Not here: what the constraints of one class say of the nodes (weir.scheduler.plugins.spread_constraints).
+Spec: core.md 3.7.7.
+DoNotSchedule constraints filter by skew, ScheduleAnyway constraints score. Which nodes count follows
+`nodeAffinityPolicy` (default Honor) and `nodeTaintsPolicy` (default Ignore), the latter with every toleration
+operator and expression. A node excluded by these policies is not rejected here; its pods do not count.
 """
 
 from __future__ import annotations

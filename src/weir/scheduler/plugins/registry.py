@@ -1,13 +1,10 @@
-"""Which plugins are there, in which order are they asked, and how much does each score weigh?
+"""The plugin registry: order, extension points, default weights.
 
-Spec: core.md 3.4 "Default plugins, order and weights". This is the only list of plugins: the order of filters, the
-extension points a configuration may name and the default weights are read off it. A plugin from elsewhere is added with
-`Registry.register`, as `WithPlugin` adds one to a kube-scheduler.
-In a configuration `multiPoint` switches a plugin on or off wherever it has something to say; a point of its own
-overrides that. A plugin named at a point of its own goes before the others there, or after them when `multiPoint` does
-not have it.
-What surprises: naming a plugin anew without a weight gives it the weight 1, not its default.
-Not here: reading the file (weir.scheduler.config), the arguments of plugins (weir.scheduler.plugin_arguments).
+Spec: core.md 3.4 "Default plugins, order and weights".
+This is the only list of plugins. Others are added with `Registry.register`, like `WithPlugin` of kube-scheduler. In a
+configuration `multiPoint` enables or disables a plugin at all its points; a specific point overrides that. A plugin
+enabled at a specific point goes before the others there, or after them when `multiPoint` does not have it. Enabling a
+plugin again without a weight gives it weight 1, not its default.
 """
 
 from __future__ import annotations
@@ -105,7 +102,7 @@ def _dynamic_resources(handle: Handle) -> Plugin | None:
     return DynamicResources(handle.table, handle.claims, handle.gates, handle.share_id, limits)
 
 
-#: In the order in which they are asked; of the filters, the first that refuses a node names the reason.
+#: In execution order; of the filters, the first that rejects a node gives the reason.
 IN_TREE: Final = (
     Registration("SchedulingGates", ("preEnqueue",), lambda h: SchedulingGates()),
     Registration("PrioritySort", ("queueSort",)),
@@ -167,9 +164,9 @@ class PluginSet:
 class EnabledPlugins:
     """The plugins of a profile."""
 
-    at: Mapping[str, tuple[str, ...]]  #: by point, in the order they are asked
+    at: Mapping[str, tuple[str, ...]]  #: by point, in execution order
     weights: Mapping[str, int]
-    filters: tuple[str, ...]  #: in order; one whose PreFilter is off has nothing to go by and is left out
+    filters: tuple[str, ...]  #: in order; one whose PreFilter is disabled is left out
     scores: frozenset[str]  #: the same with PreScore
 
 
@@ -178,7 +175,7 @@ class Registry:
     """All plugins that profiles can choose from."""
 
     registrations: tuple[Registration, ...] = IN_TREE
-    #: each point, and the plugins that have something to say there, in the order they are asked
+    #: each extension point and the plugins that implement it, in execution order
     points: Mapping[str, tuple[str, ...]] = field(init=False)
     default_weights: Mapping[str, int] = field(init=False)
 
@@ -199,7 +196,7 @@ class Registry:
         return self.points["filter"]
 
     def register(self, plugin: Registration) -> Registry:
-        """Return the registry with *plugin*, asked after all others; one of the same name is replaced in its place.
+        """Return the registry with *plugin* added last; one of the same name is replaced in its place.
 
         >>> IN_TREE_REGISTRY.register(Registration("Rack", ("filter",))).filters[-1]
         'Rack'
@@ -214,7 +211,7 @@ class Registry:
         return {name: plugin for name, plugin in made.items() if plugin is not None}
 
     def choose(self, sets: Mapping[str, PluginSet]) -> EnabledPlugins:
-        """Return which plugins are asked where, when a profile says *sets* by point.
+        """Return the enabled plugins per extension point, for a profile with *sets* by point.
 
         >>> sets = {"filter": PluginSet(enabled=[("NodePorts", 0)], disabled=frozenset({"NodeName"}))}
         >>> chosen = IN_TREE_REGISTRY.choose(sets)

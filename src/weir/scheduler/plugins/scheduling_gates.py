@@ -1,6 +1,6 @@
-"""SchedulingGates: a pod with scheduling gates is not tried before they are gone.
+"""SchedulingGates: holds a pod back in PreEnqueue while it has scheduling gates.
 
-Spec: core.md 3.8 "Queue". It refuses no node: its only point is PreEnqueue, which the queue asks.
+Spec: core.md 3.8 "Queue". It filters no node; the queue calls it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which nodes do the spread constraints of a pod class refuse, and how do they score the others?
+"""Spread constraints of one pod class: skew filter and scores over the nodes.
 
-Spec: core.md 3.7.7. Pods are counted by domain, the value of a label; counts are kept as pods come and go
-(weir.scheduler.pod_counts), and which nodes count is worked out again when a node changes.
-What surprises: with no domain at all nothing is too skewed.
-Not here: which constraints a pod has (weir.scheduler.plugins.pod_topology_spread), scores by count (.spread_by_count).
+Spec: core.md 3.7.7. Pods are counted per domain (the value of the topology label), incrementally
+(weir.scheduler.pod_counts); which nodes count is recomputed when a node changes. Without any domain no node is too
+skewed.
 """
 
 from __future__ import annotations

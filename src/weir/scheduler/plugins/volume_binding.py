@@ -1,13 +1,10 @@
-"""VolumeBinding: a pod goes where its volumes are, or where they can come to be.
+"""VolumeBinding: schedules pods to nodes where their volumes are usable or can be provisioned.
 
-Spec: core.md 3.7.6; KEP-5721 "PersistentVolume Node Affinity". A bound claim ties the pod to the nodes its volume
-selects by labels (Semver operators included). A claim that waits for its first consumer needs, on each node, a free
-volume that fits or a class that can make one there. Of several nodes, the one where the claims take the smallest share
-of the storage scores best. Choosing the node promises both (Reserve); writing them down and waiting until the claims
-are bound is PreBind.
-What surprises: `matchFields` of a volume is not looked at, so a term with nothing else matches every node.
-Not here: the objects (weir.scheduler.volumes), volumes for waiting claims (.volume_matcher), Reserve and PreBind
-(.volume_reservation).
+Spec: core.md 3.7.6; KEP-5721 "PersistentVolume Node Affinity". A bound claim restricts the pod to the nodes its
+volume's node affinity selects (Semver operators included). A claim with WaitForFirstConsumer needs a matching free
+volume or a provisioner per node. The node where the claims take the smallest share of the storage scores best.
+Reserve takes both, PreBind writes them and waits until the claims are bound. `matchFields` of a volume is ignored, so
+a term with nothing else matches every node.
 """
 
 from __future__ import annotations
@@ -254,7 +251,7 @@ class BoundVolumeBinding(FilterPlugin, PreFilterPlugin, ClusterScorePlugin, Rese
         size = self._table.size
         codes: Ids = np.zeros(len(self._table.alive), np.int32)
         claims = sort_claims(self._pod, self._storage)
-        if isinstance(claims, Status):  # asked without PreFilter: nothing can be bound anywhere
+        if isinstance(claims, Status):  # without PreFilter: infeasible everywhere
             codes[:size] = NOTHING_TO_BIND
         else:
             self._judge_bound(claims.bound, codes)

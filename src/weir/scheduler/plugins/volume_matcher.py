@@ -1,8 +1,7 @@
-"""Which volumes would the waiting claims of a pod get on each node, or could a provisioner make them there?
+"""Volumes for a pod's unbound claims on each node: existing ones that match, or dynamic provisioning.
 
-Spec: core.md 3.7.6. The smallest free volume that fits is taken, a claim's own before all; what no volume is there for
-its class may make, where its topology and the driver's capacity allow it.
-Not here: bound claims and what a node is refused for (.volume_binding), Reserve and PreBind (.volume_reservation).
+Spec: core.md 3.7.6. The smallest free volume that matches is taken, one pre-bound to the claim first; otherwise the
+class may provision, where its topology and the driver's capacity allow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What was promised of the storage for one pod, and is it there yet?
+"""Reserved storage of one pod: the writes it needs, and whether its claims are bound.
 
-Spec: core.md 3.7.6 "Reserve", "PreBind". Pure: it says what to write and reads whether the claims are bound; the
-writing and the waiting are weir.scheduler.schedule_one's.
+Spec: core.md 3.7.6 "Reserve", "PreBind". Pure: writing and waiting are in weir.scheduler.schedule_one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""VolumeRestrictions: some disks can be used once on a node, some claims by one pod in the cluster.
+"""VolumeRestrictions: disks that can be used once per node, and ReadWriteOncePod claims.
 
-Spec: core.md 3.6 (reasons). Google and AWS disks, iSCSI and RBD volumes named in the pod itself conflict with pods on
-the same node; a claim with ReadWriteOncePod conflicts with any other pod that uses it, wherever that runs.
-Both can be cured by removing pods, so preemption may help.
+Spec: core.md 3.6 (reasons). GCE and AWS disks, iSCSI and RBD volumes in the pod's own spec conflict with pods on the
+same node; a ReadWriteOncePod claim conflicts with any other pod that uses it. Preemption may help with both.
 """
 
 from __future__ import annotations

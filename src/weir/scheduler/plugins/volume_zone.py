@@ -1,7 +1,7 @@
-"""VolumeZone: a volume with zone or region labels is used on nodes of that zone or region.
+"""VolumeZone: a volume with zone or region labels is usable on nodes of that zone or region.
 
-Spec: core.md 3.6. Older than the node affinity of volumes, and still asked after it. A label may list several zones
-(`a__b`); the beta label and its successor stand for each other; a node without any such label takes every volume.
+Spec: core.md 3.6. Older than the volumes' node affinity and still checked. A label may list several zones (`a__b`);
+the beta label and its successor are equivalent; a node without any such label accepts every volume.
 """
 
 from __future__ import annotations
