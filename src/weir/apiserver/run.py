@@ -26,10 +26,10 @@ from weir.apiserver.own_endpoints import OwnEndpoints, advertised
 from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
-from weir.apiserver.transport.listener import listen
 from weir.apiserver.transport.local_socket import local_socket
 from weir.clock import Clock, RealClock
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
+from weir.observe.listener import listen
 from weir.observe.logs import Log
 from weir.store.compact import keep_up
 
@@ -62,7 +62,7 @@ async def serve(running: Running, clock: Clock) -> None:
         shown = [credentials.server_cert_path, credentials.server_key_path, credentials.ca_path]
         running.files.follow(shown, running.load_serving)
     running.listener = await listen(
-        connections, options.bind_address or "127.0.0.1", options.secure_port, context
+        connections.protocol, options.bind_address or "127.0.0.1", options.secure_port, context
     )
     running.port = running.listener.port
     running.chores.append(loop.create_task(keep_up(running.store, clock)))

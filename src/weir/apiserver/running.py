@@ -22,9 +22,9 @@ from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import Options
 from weir.apiserver.server import ApiServer
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.listener import Listener
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.certificates import KeyPair
+from weir.observe.listener import Listener
 from weir.store import Store
 
 STOP_SECONDS = 10.0

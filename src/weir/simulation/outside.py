@@ -5,7 +5,7 @@ A cluster's event loop turns only while one of its calls waits. For programs tha
 thread of its own from the first question for an address on, and calls hand their work over to it. Time is virtual as
 before: requests are answered at once, and what is due later waits until somebody lets time pass.
 Only this machine can reach the port, and only with the token in the kubeconfig, which nobody else can read.
-Not here: sockets (weir.apiserver.transport.listener), what is served (weir.apiserver.server).
+Not here: sockets (weir.observe.listener), what is served (weir.apiserver.server).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weir.apiserver.run import sweep
 from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
-from weir.apiserver.transport.listener import listen
+from weir.observe.listener import listen
 
 __all__ = ["Outside"]
 
@@ -58,7 +58,7 @@ class Outside:
             allows=lambda request: self._running().server.allows(request),
         )
         running.connections = connections
-        running.listener = await listen(connections, HOST, 0, None)
+        running.listener = await listen(connections.protocol, HOST, 0, None)
         running.port = running.listener.port
         running.chores.append(asyncio.ensure_future(sweep(connections)))
         return running.url

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.fair_turns import FairTurns
 from weir.apiserver.transport.heads import KnownHeads
 from weir.apiserver.transport.http import Handler, Request
 from weir.apiserver.transport.large_bodies import LargeBodies
+from weir.observe.fair_turns import FairTurns
 
 if TYPE_CHECKING:
     from weir.apiserver.transport.protocol import HttpProtocol

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 import pytest
 
 from weir.apiserver.auth import pki
-from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.fair_turns import REQUESTS_A_TURN
 from weir.apiserver.transport.http import Request, Response
-from weir.apiserver.transport.listener import Listener, listen
+from weir.observe import listener as listening_sockets
+from weir.observe.fair_turns import REQUESTS_A_TURN
+from weir.observe.listener import Listener, listen
 
 
 async def echo(request: Request) -> Response:
@@ -26,7 +26,7 @@ async def echo(request: Request) -> Response:
 @asynccontextmanager
 async def listening(host: str = "127.0.0.1", context: ssl.SSLContext | None = None):
     connections = Connections(echo)
-    listener = await listen(connections, host, 0, context)
+    listener = await listen(connections.protocol, host, 0, context)
     try:
         yield listener, connections
     finally:
@@ -85,12 +85,12 @@ async def test_a_port_that_is_taken_is_named():
         with pytest.raises(
             OSError, match=f"cannot listen at 127.0.0.1:{listener.port}: address already in use"
         ):
-            await listen(connections, "127.0.0.1", listener.port, None)
+            await listen(connections.protocol, "127.0.0.1", listener.port, None)
 
 
 async def test_whoever_agrees_on_nothing_makes_room_by_address(monkeypatch, context):
     """Silent connections of one machine are cut off, the oldest first; another machine's is not."""
-    monkeypatch.setattr(limits, "MOST_HANDSHAKES", 10)
+    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 10)
     async with listening(context=context) as (listener, connections):
         other = socket.create_connection(("127.0.0.1", listener.port), source_address=("127.0.0.2", 0))
         await until(lambda: listener.coming == 1)
@@ -155,12 +155,12 @@ class Door:
 
 
 async def test_without_a_free_descriptor_the_door_is_shut_for_a_moment(monkeypatch):
-    monkeypatch.setattr(limits, "SHUT_SECONDS", 3600)
+    monkeypatch.setattr(listening_sockets, "SHUT_SECONDS", 3600)
     real = socket.create_server(("127.0.0.1", 0))
     real.setblocking(False)
     door = Door(real, ConnectionAbortedError(), OSError(errno.EMFILE, "Too many open files"))
     connections = Connections(echo)
-    listener = Listener(connections, [door], None)
+    listener = Listener(connections.protocol, [door], None)
     with closing(socket.create_connection(real.getsockname())):
         await until(lambda: door.asked == 2)
         for _ in range(20):

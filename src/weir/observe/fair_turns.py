@@ -1,10 +1,8 @@
-"""Whose request is begun next, when more have arrived than can be begun at once? Users take turns.
+"""Fair turns on one event loop: callers take turns by name (a user, an address), not by arrival.
 
-Spec: decision 14. Requests share one event loop, which would begin them in the order of their arrival: behind five
-hundred requests of one user, another's waits for all of them. So only `REQUESTS_A_TURN` are begun before the loop looks
-for news, and those that wait are begun user by user: who sends little waits for one turn, however much another sends.
-With nothing waiting a request is begun where it stands.
-Not here: how many may be under way (weir.apiserver.transport.limits), large documents (weir.apiserver.off_loop).
+Spec: decision 14. Only `REQUESTS_A_TURN` begin before the loop looks for news; those that wait begin name by name, so
+that one who sends little waits for one turn, however much another sends. With nothing waiting a call begins at once.
+Not here: how many may be under way, large documents (weir.apiserver.off_loop).
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""How does a connection come in? Whoever waits at the door is let in at once, and few stand in it without a word.
+"""Listening sockets with bounded TLS handshakes, shared by every server that strangers can reach.
 
-An event loop that takes one connection a turn lets a new client wait for as many turns as others came before it, and a
-turn is long when there is much to do. So the sockets are listened to here: every turn takes all that wait (up to
-`limits.MOST_ACCEPTED`).
-A connection that is agreeing on TLS has no protocol yet and is in no account of weir.apiserver.transport.connections;
-it is counted here. Beyond `limits.MOST_HANDSHAKES` the oldest of the address that has most is cut off, so that one
-machine that says nothing does not keep another out. A handshake takes a millisecond: few begin in one turn of the loop,
-and addresses take turns, so that a flood of one machine delays another's by a turn.
-When the system has no descriptor or memory for another connection, the door is shut for a moment instead of asked again
-and again.
-Not here: what happens on a connection (weir.apiserver.transport.protocol), certificates (weir.apiserver.auth.pki).
+Each turn of the loop accepts every connection that waits (up to `MOST_ACCEPTED`): an event loop that accepts one a turn
+makes a new client wait for as many turns as others came before it.
+A connection in its TLS handshake has no protocol yet, so it is counted here. Beyond *most_handshakes* the oldest
+of the address that has most is closed, so that one silent machine does not keep another out. A handshake takes a
+millisecond: few begin in one turn, and addresses take turns, so a flood from one machine delays another's by a turn.
+When the system has no descriptor or memory for another connection, accepting pauses for `SHUT_SECONDS`.
+Not here: what happens on a connection (its protocol), certificates.
 """
 
 from __future__ import annotations
@@ -18,42 +15,59 @@ import asyncio
 import errno
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
-from weir.apiserver.transport import limits
-from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.fair_turns import FairTurns
 from weir.observe.by_address import ByAddress
+from weir.observe.fair_turns import FairTurns
 from weir.observe.logs import Log
 
 __all__ = ["Listener", "listen"]
 
-log = Log("weir.apiserver")
+log = Log("weir.listener")
 BACKLOG = 1024
+MOST_ACCEPTED = 256  # connections taken in one turn of the loop
+MOST_HANDSHAKES = 1024  # connections that have not agreed on TLS yet
+HANDSHAKE_SECONDS = 10.0  # for a client to agree on TLS
+SHUT_SECONDS = 0.5  # in which nobody is taken when the system has no room for another connection
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 Task = asyncio.Task[Any]
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
-async def listen(connections: Connections, host: str, port: int, context: ssl.SSLContext | None) -> Listener:
-    """Listen at every address of *host*; raises OSError."""
+async def listen(
+    protocol: ProtocolFactory,
+    host: str,
+    port: int,
+    context: ssl.SSLContext | None,
+    *,
+    most_handshakes: int | None = None,
+    receive_bytes: int = 0,
+) -> Listener:
+    """Listen at every address of *host*; raises OSError.
+
+    *receive_bytes* bounds what the system holds of a connection that nobody reads (0: its own default).
+    """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-            sockets.append(_bound(family, address))
+            sockets.append(_bound(family, address, receive_bytes))
     except OSError:
         for opened in sockets:
             opened.close()
         raise
-    return Listener(connections, sockets, context)
+    return Listener(protocol, sockets, context, most_handshakes)
 
 
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+def _bound(family: int, address: tuple[Any, ...], receive_bytes: int) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what it accepts has it too
+        if receive_bytes:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
@@ -73,11 +87,15 @@ class Listener:
     """The sockets a server listens at, and the connections that are not made yet."""
 
     def __init__(
-        self, connections: Connections, sockets: list[socket.socket], context: ssl.SSLContext | None
+        self,
+        protocol: ProtocolFactory,
+        sockets: list[socket.socket],
+        context: ssl.SSLContext | None,
+        most_handshakes: int | None = None,
     ) -> None:
-        self._connections, self._sockets, self._context = connections, sockets, context
+        self._protocol, self._sockets, self._context = protocol, sockets, context
         self._loop = asyncio.get_running_loop()
-        self._coming = ByAddress[Task](limits.MOST_HANDSHAKES)
+        self._coming = ByAddress[Task](most_handshakes or MOST_HANDSHAKES)
         self._turns = FairTurns()  # of addresses, to agree on TLS
         self._closed = False
         for opened in sockets:
@@ -106,7 +124,7 @@ class Listener:
 
     def _accept(self, opened: socket.socket) -> None:
         """Take all that wait."""
-        for _ in range(limits.MOST_ACCEPTED):
+        for _ in range(MOST_ACCEPTED):
             try:
                 connection, address = opened.accept()
             except (BlockingIOError, InterruptedError):
@@ -125,7 +143,7 @@ class Listener:
         """Take nobody for a moment: there is no descriptor or memory for another."""
         log.error("no connection can be accepted for a moment", err=error)
         self._loop.remove_reader(opened)
-        self._loop.call_later(limits.SHUT_SECONDS, self._open, opened)
+        self._loop.call_later(SHUT_SECONDS, self._open, opened)
 
     def _open(self, opened: socket.socket) -> None:
         if not self._closed:
@@ -142,12 +160,12 @@ class Listener:
         """Hand a connection to the loop, and wait until the client has agreed on TLS where there is any."""
         timeout = None
         if self._context is not None:
-            timeout = limits.HANDSHAKE_SECONDS
+            timeout = HANDSHAKE_SECONDS
             waiting = self._turns.wait(address)
             if waiting is not None:
                 await waiting
         await self._loop.connect_accepted_socket(
-            self._connections.protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
+            self._protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
         )
 
     def _done(self, task: Task, connection: socket.socket, address: str) -> None:
