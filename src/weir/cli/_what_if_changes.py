@@ -66,8 +66,13 @@ def _without_noun(words: Sequence[str]) -> Sequence[str]:
 @click.argument("words", nargs=-1, required=True, metavar="NODE… KEY[=VALUE]:EFFECT…")
 @_SELECTOR
 @_ALL_NODES
-def taint(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
-    """Taint nodes, as `kubectl taint nodes` would; a taint with `-` behind it is taken away.
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="As kubectl's. A taint of the same key and effect is replaced either way.",
+)
+def taint(words: Sequence[str], selector: str, all_nodes: bool, overwrite: bool = True) -> Change:
+    """Taint nodes, as `kubectl taint nodes --overwrite` would; a taint with `-` behind it is taken away.
 
     \b
     Examples:
@@ -114,7 +119,7 @@ def untaint(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
     ):  # a taint without its effect: the last word, or every one when nodes are chosen otherwise
         at = 0 if selector or all_nodes else len(rest) - 1
         rest, named = rest[:at], rest[at:]
-    return taint.callback([*rest, *(f"{word}-" for word in named)], selector, all_nodes)  # type: ignore[attr-defined,no-any-return]
+    return taint([*rest, *(f"{word}-" for word in named)], selector, all_nodes)
 
 
 @_change("label")
@@ -229,18 +234,22 @@ def add_nodes(count: int, like: str, labels: Sequence[str], taints: Sequence[str
 
 @_change("scale")
 @click.argument("workload", metavar="KIND/NAME")
-@click.argument("replicas", type=click.IntRange(0))
+@click.argument("count", type=click.IntRange(0), required=False, metavar="[REPLICAS]")
+@click.option("--replicas", type=click.IntRange(0), default=None, help="As kubectl's, instead of REPLICAS.")
 @_NAMESPACE
-def scale(workload: str, replicas: int, namespace: str) -> Change:
+def scale(workload: str, count: int | None, replicas: int | None, namespace: str) -> Change:
     """Scale a workload, as `kubectl scale --replicas` would.
 
     \b
-    Example:
+    Examples:
       weir what-if scale deploy/web 20 -n shop
+      weir what-if scale deploy/web --replicas 20 -n shop
     """
     from weir.whatif.changes import Scale
 
-    return Scale(workload, replicas, namespace)
+    if (count is None) == (replicas is None):
+        raise click.UsageError("how many replicas? write KIND/NAME REPLICAS, or --replicas REPLICAS")
+    return Scale(workload, count if count is not None else replicas or 0, namespace)
 
 
 @_change("rollout")

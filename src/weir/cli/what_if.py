@@ -99,7 +99,7 @@ def changes(file: str, where: Where, **given: Any) -> int:
 
     \b
     Example:
-      printf 'cordon spot-1\nwait 1m\ndrain spot-1\n' | weir what-if changes - --cluster snapshot.yaml
+      printf 'cordon spot-1\\nwait 1m\\ndrain spot-1\\n' | weir what-if changes - --cluster snapshot.yaml
     """
     return _ask(read_changes(file), where, **given)
 

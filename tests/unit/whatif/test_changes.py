@@ -581,3 +581,13 @@ def test_a_change_is_what_is_asked_not_what_comes_of_it():
 )
 def test_a_change_is_said_as_a_command(change, said):
     assert change.say() == said
+
+
+def test_a_taint_is_removed_from_those_of_the_selected_nodes_that_have_it():
+    edit = TaintEdit(type(parse_taint("hot:NoExecute"))("hot", "", ""), removes=True)
+    cluster, _ = make(Taint(Nodes(), (edit,)), node("a"), node("b", "hot:NoExecute"))
+    ((_, _, patches),) = cluster.done
+    assert patches["b"] == {"spec": {"taints": None}}
+    with pytest.raises(ChangeError) as raised:
+        make(Taint(Nodes(), (edit,)), node("a"), node("b"))
+    assert str(raised.value) == "none of these nodes has a taint hot"

@@ -73,30 +73,45 @@ class Taint:
         return f"taint {self.nodes} {' '.join(map(str, self.edits))}"
 
     def make(self, cluster: Cluster) -> list[str]:
+        nodes = self.nodes.find(cluster)
+        self._check_removals(nodes)
         cluster.patch_all(
             "Node",
-            {
-                node["metadata"]["name"]: {"spec": {"taints": self._taints(node) or None}}
-                for node in self.nodes.find(cluster)
-            },
+            {node["metadata"]["name"]: {"spec": {"taints": self._taints(node) or None}} for node in nodes},
         )
         return []
 
-    def _taints(self, node: Document) -> list[Document]:
-        kept = list((node.get("spec") or {}).get("taints") or ())
+    def _check_removals(self, nodes: Sequence[Document]) -> None:
+        """Raise ChangeError when a taint to remove is not there: on a named node, or on none of those selected."""
         for edit in self.edits:
-            key, effect = edit.taint.key, edit.taint.effect
-            same = [
-                taint for taint in kept if taint.get("key") == key and effect in ("", taint.get("effect"))
+            lacking = [
+                node["metadata"]["name"] for node in nodes if not _same(_node_taints(node), edit.taint)
             ]
-            if edit.removes and not same:
-                name = node["metadata"]["name"]
-                raise ChangeError(f"node {name} has no taint {key}{':' + effect if effect else ''}")
-            kept = [taint for taint in kept if taint not in same]
+            if edit.removes and lacking and (self.nodes.names or len(lacking) == len(nodes)):
+                effect = f":{edit.taint.effect}" if edit.taint.effect else ""
+                where = f"node {lacking[0]} has no" if self.nodes.names else "none of these nodes has a"
+                raise ChangeError(f"{where} taint {edit.taint.key}{effect}")
+
+    def _taints(self, node: Document) -> list[Document]:
+        taints = _node_taints(node)
+        for edit in self.edits:
+            replaced = _same(taints, edit.taint)
+            taints = [taint for taint in taints if taint not in replaced]
             if not edit.removes:
-                kept.append(taint_document(edit.taint))
-        _check_taints(kept)
-        return kept
+                taints.append(taint_document(edit.taint))
+        _check_taints(taints)
+        return taints
+
+
+def _node_taints(node: Document) -> list[Document]:
+    return list((node.get("spec") or {}).get("taints") or ())
+
+
+def _same(taints: Sequence[Document], taint: core.Taint) -> list[Document]:
+    """Return those with the key and the effect of *taint*, or with any effect when it has none."""
+    return [
+        each for each in taints if each.get("key") == taint.key and taint.effect in ("", each.get("effect"))
+    ]
 
 
 def _check_taints(taints: Sequence[Document]) -> None:
