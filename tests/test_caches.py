@@ -52,7 +52,6 @@ GROWING = {
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",
     "apiserver/handlers.py:Handlers._after_create": START,
     "apiserver/webhooks/dispatch.py:Webhooks._known": "kinds",
-    "observe/metrics.py:HistogramChild._instants": "kinds of writes that admission has a plan for",
     "client/rest.py:RestClient._with_body": "media types of the program",
     "client/local.py:_EventSink._events": "taken by the reader, under another name",
     "client/cache.py:Cache._indexes": START,

@@ -57,26 +57,16 @@ class GaugeChild:
         self.value = value
 
 
-class Instants:
-    """How often something took no time at all; a hot path adds to `count`."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
 class HistogramChild:
     """One distribution: how many observations lie at or below each bound."""
 
-    __slots__ = ("_bounds", "_counts", "_instants", "_pending", "_sum", "note")
+    __slots__ = ("_bounds", "_counts", "_pending", "_sum", "note")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._pending: list[float] = []
-        self._instants: list[tuple[Instants, int]] = []  # with how many of them are counted
         #: `observe` for the hottest paths: whoever uses it calls `fold` after some hundred of them
         self.note: Callable[[float], None] = self._pending.append
 
@@ -85,10 +75,6 @@ class HistogramChild:
         pending.append(value)
         if len(pending) >= FOLD_AT:
             self.fold()
-
-    def also(self, instants: Instants) -> None:
-        """Count *instants* as observations of zero, those to come as well; several distributions may share them."""
-        self._instants.append((instants, instants.count))
 
     @property
     def count(self) -> int:
@@ -115,10 +101,6 @@ class HistogramChild:
                 self._counts[bisect_left(self._bounds, value)] += 1
             self._sum += sum(self._pending)
             self._pending.clear()
-        for at, (instants, counted) in enumerate(self._instants):
-            if instants.count != counted:
-                self._counts[bisect_left(self._bounds, 0.0)] += instants.count - counted
-                self._instants[at] = (instants, instants.count)
 
 
 MOST_CHILDREN = 10_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 
 import pytest
 
@@ -360,3 +362,29 @@ async def test_the_range_of_services_is_there_and_ready(cluster):
         "Ready",
         "True",
     )
+
+
+async def test_a_dry_run_leaves_nothing_behind(cluster):
+    """Whatever differs between the pods: specs, keys of annotations, tolerations."""
+
+    async def ask(number: int) -> None:
+        document = pod(f"p{number}", annotations={f"key-{(number + index) % 90}": "x" for index in range(60)})
+        document["spec"]["containers"][0]["image"] = f"registry.example/{number}:1"
+        document["spec"]["tolerations"] = [
+            {"key": f"key-{number % 90}", "operator": "Gt", "value": str(number)}
+        ]
+        found = await call(cluster, "POST", PODS, document, query="dryRun=All")
+        assert found["code"] == 201, found["body"]
+
+    for number in range(100):  # fill the bounded caches of names
+        await ask(number)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(100, 200):
+            await ask(number)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100 * 2_000

@@ -140,11 +140,7 @@ class Reader(Protocol):
 
 
 class Plugin(Protocol):
-    """One admission plugin; `admit`, `validate` and `follows` are optional (see `chain`).
-
-    `follows(a)` returns the kinds whose objects, beside the write itself, decide about a write like *a* (see
-    `Chain.follows`). None, or no such method: more than that decides, and every one is looked at.
-    """
+    """One admission plugin; `admit` and `validate` are optional (see `chain`)."""
 
     @property
     def name(self) -> str: ...

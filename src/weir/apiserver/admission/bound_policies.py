@@ -6,7 +6,7 @@ Not here: whether they are about this very write (weir.policies.matching).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weir.apiserver.admission.attributes import Attributes, Reader
@@ -31,7 +31,6 @@ class BoundPolicies(Generic[P]):
         self.served: ServedKinds | None = None  #: custom kinds, which parameters may be of
         self._versions = (-1, -1, -1)
         self._bound: tuple[Bound[P], ...] = ()
-        self._has_bindings = False
         self._by_write: dict[tuple[str, Kind, str, bool], tuple[Bound[P], ...]] = {}
 
     def about(self, a: Attributes) -> tuple[Bound[P], ...]:
@@ -55,15 +54,10 @@ class BoundPolicies(Generic[P]):
             self._by_write[key] = found
         return found
 
-    def follows(self) -> Collection[Kind] | None:
-        """Return what decided, when last asked `about` a write, that there is no policy; None when one is bound."""
-        return None if self._has_bindings else (self._binding, self._policy)
-
     def _read(self, versions: tuple[int, int, int]) -> None:
         self._versions = versions
         self._by_write = {}
         bindings = self._reader.list_now(self._binding, None)
-        self._has_bindings = bool(bindings)
         if not bindings:
             self._bound = ()
             return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +42,6 @@ from weir.apiserver.admission.toleration_lists import Toleration
 from weir.apiserver.admission.versions import Conversion, Unconverted, fetch
 from weir.objects.document import copied
 from weir.objects.kind import Kind
-from weir.observe.metrics import Instants
 from weir.values.names import name_suffix
 
 MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
@@ -118,8 +117,6 @@ class Webhooks(Protocol):
 
     def validate(self, a: Attributes) -> Awaitable[None] | None: ...
 
-    def follows(self, a: Attributes) -> Collection[Kind] | None: ...
-
 
 @runtime_checkable
 class MutatingPolicies(Protocol):
@@ -134,8 +131,6 @@ class Seconds(Protocol):
     @property
     def note(self) -> Callable[[float], None]: ...
 
-    def also(self, instants: Instants) -> None: ...
-
     def fold(self) -> None: ...
 
 
@@ -147,9 +142,6 @@ class Durations(Protocol):
 
 class _Unheard:
     def note(self, seconds: float) -> None:
-        pass
-
-    def also(self, instants: Instants) -> None:
         pass
 
     def fold(self) -> None:
@@ -174,9 +166,7 @@ class Plan:
     """All plugins' parts in one kind of write."""
 
     steps: tuple[_Step, ...]
-    plugins: tuple[Plugin, ...]
     passed: tuple[Seconds, ...]
-    repeats: Instants  #: writes whose verdicts were known
     runs: int = 0  #: since the times were counted
 
 
@@ -296,37 +286,6 @@ class Chain:
         if pending is not None:
             await pending
 
-    def follows(self, a: Attributes) -> frozenset[Kind] | None:
-        """Return the kinds whose objects decide about writes like *a*, which passed; None when more than those do.
-
-        A new pod is like another if it differs in its name and in the values of its tolerations alone, any other write
-        if it differs in words that are cut out of it (weir.apiserver.registry.cut_words).
-        """
-        found: set[Kind] = set()
-        for plan in self._plans(a.operation, a.kind, a.subresource):
-            for plugin in plan.plugins:
-                follows = getattr(plugin, "follows", None)
-                kinds = follows(a) if follows is not None else None
-                if kinds is None:
-                    return None
-                found.update(kinds)
-        if self.webhooks is not None:
-            kinds = self.webhooks.follows(a)
-            if kinds is None:
-                return None
-            found.update(kinds)
-        return frozenset(found)
-
-    def repeated(self, operation: str, kind: Kind, subresource: str) -> None:
-        """Count a write whose verdict was known: every plugin has its part in it, and takes no time."""
-        for plan in self._plans(operation, kind, subresource):
-            plan.repeats.count += 1
-
-    def _plans(self, operation: str, kind: Kind, subresource: str) -> tuple[Plan, Plan]:
-        """Return both plans of a kind of write that has been asked about."""
-        key = (operation, kind, subresource)
-        return self._mutating[key], self._validating[key]
-
     def _run_mutating(self, a: Attributes) -> None:
         key = (a.operation, a.kind, a.subresource)
         plan = self._mutating.get(key)
@@ -361,15 +320,10 @@ class Chain:
         operation, kind, subresource = key
         steps = []
         counted = []
-        plugins = []
         for plugin in self.plugins:
             run = getattr(plugin, method, None)
             if run is not None and plugin.handles(operation, kind, subresource):
                 passed = self.durations.child(plugin.name, method, operation, False)
-                plugins.append(plugin)
                 counted.append(passed)
                 steps.append(_Step(plugin.name, run, passed.note))
-        repeats = Instants()
-        for passed in counted:
-            passed.also(repeats)
-        return Plan(tuple(steps), tuple(plugins), tuple(counted), repeats)
+        return Plan(tuple(steps), tuple(counted))

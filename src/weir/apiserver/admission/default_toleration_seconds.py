@@ -7,7 +7,7 @@ by `expression` has neither key nor effect and does not count [D-12].
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
@@ -51,9 +51,6 @@ class DefaultTolerationSeconds:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return is_pod(kind, subresource) and operation in (CREATE, UPDATE)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return ()
 
     def admit(self, a: Attributes) -> None:
         assert a.object is not None

@@ -6,7 +6,7 @@ growth. Every broken bound is reported at once; as upstream, an amount that is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import (
@@ -37,9 +37,6 @@ class LimitRanger:
         if is_pod(kind, "") and subresource == "resize":
             return operation == UPDATE
         return kind is PERSISTENT_VOLUME_CLAIM and not subresource and operation in (CREATE, UPDATE)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return (LIMIT_RANGE,)
 
     def admit(self, a: Attributes) -> None:
         ranges = self._ranges(a.namespace)

@@ -8,7 +8,7 @@ Not here: what policies want changed (weir.policies.mutating), who runs when (we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.apiserver.admission.attributes import DELETE, Attributes, Reader
@@ -61,9 +61,6 @@ class MutatingPolicies:
     def wants(self, a: Attributes) -> bool:
         """Return whether a policy could be about the write."""
         return bool(self.bound.about(a))
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return self.bound.follows()
 
     def admit(self, a: Attributes) -> None:
         """Make the changes of the first round, and of the second when asked again about the same write."""

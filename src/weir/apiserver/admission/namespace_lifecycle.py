@@ -7,8 +7,6 @@ missing namespace: an answer about the namespace would reveal more than the clie
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from weir.apiserver.admission.attributes import CREATE, DELETE, NAMESPACE, Attributes, Reader
 from weir.errors import NotFound
 from weir.objects.kind import Kind
@@ -26,9 +24,6 @@ class NamespaceLifecycle:
         if kind is NAMESPACE:
             return operation == DELETE
         return operation == CREATE and kind.namespaced and kind.kind != "LocalSubjectAccessReview"
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return (NAMESPACE,)
 
     def admit(self, a: Attributes) -> None:
         if a.kind is NAMESPACE:

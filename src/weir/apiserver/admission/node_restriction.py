@@ -10,7 +10,7 @@ Not here: what a kubelet may read (weir.apiserver.auth.node_authorizer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -127,9 +127,6 @@ class NodeRestriction:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return kind.plural in HANDLED
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return () if node_name(a.user) is None else None
 
     def admit(self, a: Attributes) -> None:
         node = node_name(a.user)

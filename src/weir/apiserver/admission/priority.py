@@ -7,7 +7,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import (
@@ -36,9 +36,6 @@ class Priority:
         return operation in (CREATE, UPDATE) and (
             is_pod(kind, subresource) or (kind is PRIORITY_CLASS and not subresource)
         )
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return (PRIORITY_CLASS,)
 
     def admit(self, a: Attributes) -> None:
         if a.kind is PRIORITY_CLASS:

@@ -12,7 +12,7 @@ Smaller than upstream: looks at creation, and at claims that grow; `status` is t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,9 +53,6 @@ class ResourceQuota:
         if not kind.namespaced or not kind.stored or subresource:
             return False
         return operation == CREATE or (operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIM)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return (RESOURCE_QUOTA,) if not self._quotas(a.namespace) else None
 
     def validate(self, a: Attributes) -> None:
         quotas = self._quotas(a.namespace)

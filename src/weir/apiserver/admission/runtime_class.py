@@ -5,7 +5,7 @@ Spec: core.md 7 "RuntimeClass" (merge rule in weir.apiserver.admission.toleratio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, RUNTIME_CLASS, Attributes, Reader, is_pod
@@ -22,9 +22,6 @@ class RuntimeClass:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return operation == CREATE and is_pod(kind, subresource)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return () if ((a.object or {}).get("spec") or {}).get("runtimeClassName") is None else None
 
     def admit(self, a: Attributes) -> None:
         assert a.object is not None

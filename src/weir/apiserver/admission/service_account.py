@@ -8,7 +8,7 @@ Not here: making the token (weir.apiserver.auth.tokens).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, SERVICE_ACCOUNT, Attributes, Reader, is_pod
@@ -78,9 +78,6 @@ class ServiceAccount:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return operation == CREATE and is_pod(kind, subresource)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return (SERVICE_ACCOUNT,)
 
     def admit(self, a: Attributes) -> None:
         assert a.object is not None

@@ -7,7 +7,7 @@ Not here: what policies say (weir.policies), the words of a refusal (weir.polici
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +47,6 @@ class ValidatingPolicies:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return policies_apply(kind)
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return self.bound.follows()
 
     def validate(self, a: Attributes) -> None:
         """Refuse what a policy refuses, and pass on its warnings and annotations."""

@@ -11,7 +11,7 @@ Not here: the rules themselves (weir.apiserver.auth.rbac, weir.apiserver.auth.no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from weir.apiserver.admission.attributes import Reader
@@ -21,7 +21,6 @@ from weir.apiserver.auth.rbac import NO_OPINION, Action, Compiled, Decision, Pol
 from weir.apiserver.auth.rule_coverage import EVERYTHING
 from weir.apiserver.bootstrap.policy import node_rules
 from weir.errors import Forbidden
-from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.selectors import fields
 from weir.values.quoting import quote
@@ -102,12 +101,6 @@ class Authorizer:
             if decision.reason:
                 reasons.append(f"{called}: {decision.reason}")
         return Decision(False, "\n".join(reasons)) if reasons else NO_OPINION
-
-    def follows(self, user: User) -> Collection[Kind] | None:
-        """Return the kinds whose objects decide what *user* may do; None when more than that does."""
-        if self._allows_all or MASTERS in user.groups:
-            return ()
-        return _POLICY if NODES_GROUP not in user.groups else None
 
     def policy(self) -> Policy:
         """Return RBAC's policy as of now."""

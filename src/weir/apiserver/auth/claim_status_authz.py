@@ -11,7 +11,7 @@ Not here: what a rule allows (weir.apiserver.auth.rbac), what a status may hold 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import UPDATE, Attributes
@@ -43,10 +43,6 @@ class ClaimStatusRights:
             and kind.kind == "ResourceClaim"
             and kind.group == GROUP
         )
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        """Return what decides about rights; None where the node of the claim does too."""
-        return None if NODE_EXTRA in a.user.extra else self._authorizer.follows(a.user)
 
     def validate(self, a: Attributes) -> None:
         """Raise the 422 when rights are missing."""

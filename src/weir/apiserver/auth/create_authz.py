@@ -7,8 +7,6 @@ Not here: the rights of the request as it came (weir.apiserver.auth.authz, asked
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.auth.authz import Authorizer, forbidden_action
 from weir.apiserver.auth.rbac import Action
@@ -28,9 +26,6 @@ class CreateRights:
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         """Return whether an object is created."""
         return operation == CREATE and not subresource
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        return () if a.options.get("kind") not in WRITES else None
 
     def validate(self, a: Attributes) -> None:
         """Raise the 403 when the create came as a patch or update and the right to create is missing."""

@@ -71,15 +71,6 @@ def just_stored(kind: Kind, value: bytes) -> bytes:
     return served(kind, value)
 
 
-def unstamped(value: bytes) -> bytes:
-    """Return a stored value as it was before the store inserted the revision.
-
-    >>> unstamped(b'{"metadata":{"resourceVersion":"7","name":"a"}}')
-    b'{"metadata":{"resourceVersion":"","name":"a"}}'
-    """
-    return HEAD + value[value.index(b'"', STAMP) :]
-
-
 def is_of_another_version(kind: Kind, value: bytes) -> bool:
     """Return whether a custom resource lies in the store in a version that is not the storage version any more."""
     if not isinstance(kind, CustomResourceKind):
@@ -158,15 +149,6 @@ class Reader:
     def version(self, kind: Kind) -> int:
         """Return a number that changes whenever any object of *kind* changed."""
         return self._versions.get(kind.prefix, 0)
-
-    def versions(self, prefixes: Iterable[str]) -> tuple[int | None, ...]:
-        """Return `version` of the kinds that lie under *prefixes*, None for those that never changed."""
-        return tuple(map(self._versions.get, prefixes))
-
-    @property
-    def revision(self) -> int:
-        """The last revision that is seen here."""
-        return self._store.revision
 
     def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return one object as it is stored, None when there is none."""

@@ -1,8 +1,7 @@
 """The steps of a create that look at the new object alone: defaults, ownership, validation, the stored value.
 
 Spec: apiserver.md 4 "Create and update", 6 "managedFields".
-Not here: the order of steps, and those that ask others: admission, names, the store (weir.apiserver.registry.verbs),
-pods, of which thousands have the same spec (.pod_spec_cache).
+Not here: the order of steps, and those that ask others: admission, names, the store (weir.apiserver.registry.verbs).
 """
 
 from __future__ import annotations
@@ -43,28 +42,13 @@ class NewObject:
 
     def complete(self, now: str, manager: str | None) -> None:
         """Fill in the defaults, note *manager* as owner (None: owners are settled), turn it into the stored version."""
-        self.default(now)
-        if manager is not None:
-            self.own(manager, now)
-        self.convert()
-
-    def default(self, now: str) -> None:
-        """Fill in the defaults."""
         documents.default(self.document, self.served, now)
-
-    def own(self, manager: str, now: str) -> None:
-        """Write down that *manager* owns the fields."""
-        server_side.update_managed_fields(
-            self.document, None, self.served, manager=manager, subresource="", now=now
-        )
-
-    def convert(self) -> None:
-        """Turn the document into the version that is stored."""
+        if manager is not None:
+            server_side.update_managed_fields(
+                self.document, None, self.served, manager=manager, subresource="", now=now
+            )
         if self.served is not self.kind:
             self.document = conversion.to_storage(self.served, self.document)
-
-    def unshare(self) -> None:
-        """Give the document nothing that others hold as well: a webhook is about to change it."""
 
     def check(self, context: Context, *, dry_run: bool = False) -> Iterable[str]:
         """Prepare the object as its kind does and return the warnings about it; raises 422."""

@@ -86,37 +86,13 @@ class Patching:
     ) -> WriteResult:
         """Change the object as the patch in the body says."""
         media = check_patch_type(request, kind)
-        verbs, repeated = self._verbs, self._verbs.repeated
-        like = None
-        if repeated is not None:
-            like = repeated.look(request, kind, namespace, name, subresource, media, verbs.now)
-            if like is not None and like.is_known and like.found is not None:
-                known = await verbs.store_change(kind, name, like.found, repeated.made(like))
-                if known is not None:
-                    return known
-        write, result = await self._patch(request, kind, namespace, name, subresource, media, warnings)
-        if repeated is not None and like is not None:
-            repeated.learn(like, write, request.body, result.body)
-        return result
-
-    async def _patch(
-        self,
-        request: Request,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        subresource: str,
-        media: str,
-        warnings: list[str],
-    ) -> tuple[WriteRequest, WriteResult]:
-        """Change the object as if it were the first of its kind."""
         apply = media == APPLY_PATCH
         options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
         write = WriteRequest.of(request, kind, namespace, name, subresource, options, warnings)
         write.options = {"kind": "PatchOptions", **options.document}
         write.owned, write.patched = apply, True
         if apply:
-            return write, await self._apply(write, request.body, options)
+            return await self._apply(write, request.body, options)
         body = request.body
         if kind.version == v1alpha4.VERSION and media != JSON_PATCH:
             body = relaxed(body, kind, yaml=False, partial=True)
@@ -143,7 +119,7 @@ class Patching:
             documents.default(new, kind, self._verbs.now)
             return new
 
-        return write, await self._verbs.change(write, compute)
+        return await self._verbs.change(write, compute)
 
     async def _apply(self, write: WriteRequest, body: bytes, options: WriteOptions) -> WriteResult:
         """Server-side apply."""

@@ -5,9 +5,9 @@ upstream's: decode, default, note who owns which field, mutating admission, the 
 validation, validating admission, compare-and-set. An update that changes nothing writes nothing.
 A write that loses the race against another is tried again on the newer object unless the client named the
 version it had read.
-Not here: the steps of a create that look at the object alone (weir.apiserver.registry.new_object, .pod_spec_cache),
-patches (weir.apiserver.registry.patching), delete (.deletion), list and watch (.lists, .watch),
-subresources that are not the object itself (.subresources).
+Not here: the steps of a create that look at the object alone (weir.apiserver.registry.new_object), patches
+(.patching), delete (.deletion), list and watch (.lists, .watch), subresources that are not the object itself
+(.subresources).
 """
 
 from __future__ import annotations
@@ -35,13 +35,9 @@ from weir.apiserver.registry.identity import (
     uid_text,
 )
 from weir.apiserver.registry.new_object import NewObject
-from weir.apiserver.registry.pod_spec_cache import POD, NewPod, PodSpecCache
-from weir.apiserver.registry.repeated_pods import KnownVerdicts, RepeatedPods
-from weir.apiserver.registry.repeated_writes import NEW, RepeatedWrites
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
-from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings
-from weir.apiserver.transport.bodies import JSON_TYPES, decode, media_type
+from weir.apiserver.transport.bodies import decode
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.apiserver.transport.warnings import first_warnings
@@ -55,7 +51,6 @@ from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate.field import Tolerated, invalid
-from weir.validate.ratchet import options_for
 from weir.values.entropy import system_bytes
 from weir.values.names import generate_name
 
@@ -68,7 +63,7 @@ ATTEMPTS = 8
 _encode = msgspec.json.Encoder().encode
 
 
-class Admission(KnownVerdicts, Protocol):
+class Admission(Protocol):
     """The chain of admission plugins. An awaitable comes back only when a webhook must be asked."""
 
     def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
@@ -113,13 +108,6 @@ class Verbs:
         self.gates, self.clock, self.random_bytes = parts.gates, parts.clock, parts.random_bytes
         self._event_ttl = parts.event_ttl_seconds
         self.off_loop, self.conversion = parts.off_loop or OffLoop(), parts.conversion
-        self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
-        options = options_for(parts.gates)
-        self._repeated_pods = RepeatedPods(
-            self.pod_specs, parts.reader, parts.admission, options, parts.random_bytes
-        )
-        #: None: every write is looked at
-        self.repeated: RepeatedWrites | None = RepeatedWrites(parts.store, parts.reader, parts.admission)
         self._entropy = bytearray()
         self._second, self._now = -1, ""
 
@@ -199,72 +187,17 @@ class Verbs:
 
     # ------------------------------------------------------------------------------------------- create
 
-    def create(
-        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
-    ) -> Awaitable[WriteResult]:
+    async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> WriteResult:
         """Create the object the body describes."""
-        if request.turn is None and media_type(request) in JSON_TYPES:
-            if kind is POD and self.pod_specs is not None:
-                return self._create_pod(request, namespace, warnings, self.pod_specs)
-            if self.repeated is not None and kind in NEW:
-                return self._create_repeated(request, kind, namespace, warnings, self.repeated)
-        return self._create_other(request, kind, namespace, warnings)
-
-    async def _create_other(
-        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
-    ) -> WriteResult:
-        _, result = await self._create_plainly(request, kind, namespace, warnings)
-        return result
-
-    async def _create_plainly(
-        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
-    ) -> tuple[WriteRequest, WriteResult]:
         options = WriteOptions.parse(request.params, "CreateOptions")
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
         document, found = await self.decode(request, kind, options.field_validation)
         warnings.extend(found)
-        return write, await self.create_document(write, document)
-
-    async def _create_repeated(
-        self, request: Request, kind: Kind, namespace: str, warnings: list[str], repeated: RepeatedWrites
-    ) -> WriteResult:
-        """Create an object that may be like one before."""
-        like = repeated.look_at_new(request, kind, namespace, self.now)
-        if like is not None and like.is_known:
-            name = generate_name(like.generate_name, self.random_bytes)
-            return await self._insert(kind, kind, namespace, name, repeated.made(like, self._new_uid(), name))
-        write, result = await self._create_plainly(request, kind, namespace, warnings)
-        if like is not None:
-            repeated.learn(like, write, request.body, result.body)
-        return result
-
-    async def _create_pod(
-        self, request: Request, namespace: str, warnings: list[str], pod_specs: PodSpecCache
-    ) -> WriteResult:
-        """Create a pod, which may be like one before or have the spec of one."""
-        like = self._repeated_pods.look(request, namespace) if not request.query else None
-        if like is not None and like.known is not None:
-            name, value = self._repeated_pods.make(like, like.known, self._new_uid, self.now)
-            warnings.extend(name_warnings(name, HOSTNAME_OF_POD))
-            return await self._insert(POD, POD, namespace, name, value)
-        known = pod_specs.read(request.body)
-        if known is None:
-            _, result = await self._create_plainly(request, POD, namespace, warnings)
-            return result
-        options = WriteOptions.parse(request.params, "CreateOptions")
-        write = WriteRequest.of(request, POD, namespace, "", "", options, warnings)
-        result = await self._create(write, known)
-        if like is not None:
-            self._repeated_pods.learn(like, known, write)
-        return result
+        return await self.create_document(write, document)
 
     async def create_document(self, write: WriteRequest, document: Document) -> WriteResult:
         """Create a decoded object."""
-        if write.kind is POD and self.pod_specs is not None and write.turn is None:
-            return await self._create(write, NewPod(document, self.pod_specs))
-        return await self._create(write, NewObject(document, write.kind))
-
-    async def _create(self, write: WriteRequest, new: NewObject) -> WriteResult:
+        new = NewObject(document, write.kind)
         served, kind, namespace, metadata = new.served, new.kind, write.namespace, new.metadata
         check_namespace(served, metadata, namespace)
         if isinstance(kind, CustomResourceKind) and kind.terminating:
@@ -285,7 +218,6 @@ class Verbs:
         attributes = write.attributes(CREATE, kind, metadata.get("name") or "", new.document)
         pending = self.admission.mutate(attributes)
         if pending is not None:
-            new.unshare()
             await pending
             new.document = attributes.object or new.document
             metadata = new.metadata
@@ -480,16 +412,6 @@ class Verbs:
             if write.turn
             else codec.encode(new, kind)
         )
-        outcome = await self.store_change(served, name, found, value, named_version=named_version)
-        if outcome is not None:
-            write.replaced = found.mod_revision
-        return outcome
-
-    async def store_change(
-        self, served: Kind, name: str, found: KeyValue, value: bytes, *, named_version: bool = False
-    ) -> WriteResult | None:
-        """Store *value* in place of *found*; None when another write was faster and the client named no version."""
-        kind = hub_of(served)
         stored = Write(found.key, value, found.mod_revision, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:

@@ -37,7 +37,6 @@ class WriteRequest:
     warnings: list[str] = field(default_factory=list)  #: for the client; verbs add to them
     owned: bool = False  #: managedFields of the object are settled already (apply, scale)
     patched: bool = False  #: a patch made the object: a uid in it is a change like others, not a precondition
-    replaced: int = 0  #: the revision of the stored object that was changed
     turn: Turn | None = None  #: of a large document, which is worked on beside the loop
 
     @classmethod

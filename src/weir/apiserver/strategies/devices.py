@@ -9,7 +9,7 @@ Not here: validity of a single object (weir.validate), the time of a taint that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, status_keeps_metadata
@@ -240,11 +240,6 @@ class ResourceClaimStrategy(DeviceStrategy):
         if isinstance(status, dict) and status != before:
             drop(status, before, _STATUS, context.gates)
             _forget_deallocated(status, before)
-
-    def follows(self, new: Document, old: Document | None) -> Collection[Kind] | None:
-        """Return what decides about admin access and about drivers with slashes, where there are such."""
-        admin = (NAMESPACE,) if self._asks_for_admin(new, old) else ()
-        return (*admin, SLICE) if any("/" in driver for driver in self.drivers(new)) else admin
 
     def drivers(self, document: Document) -> Iterator[str]:
         """Yield the drivers of allocated devices."""

@@ -5,7 +5,7 @@ Spec: apiserver.md 5.1 "Pod", 8 "Delete", 12 "Subresources"; core.md 2.6 (schedu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from weir.apiserver.strategies.dropped import drop_from_pod
@@ -53,10 +53,6 @@ class PodStrategy(Strategy):
             *name_warnings(metadata.get("name") or "", HOSTNAME_OF_POD),
             *pod_warnings(new.get("spec") or {}, metadata),
         )
-
-    def follows(self, new: Document, old: Document | None) -> Collection[Kind] | None:
-        """Return nothing: a pod is judged by itself."""
-        return ()
 
     def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
         """Let each endpoint change only its own part."""

@@ -7,7 +7,7 @@ except metadata and status.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from weir.gates import Gates
@@ -89,13 +89,6 @@ class Strategy:
         With *dry_run* nothing is taken from others, so what they have is no obstacle.
         """
         return ()
-
-    def follows(self, new: Document, old: Document | None) -> Collection[Kind] | None:
-        """Return the kinds of objects that `problems` and `relaxes` look at; None when that is not said.
-
-        The same kinds decide about all writes that differ in names, uids, versions and times alone.
-        """
-        return None
 
     def relaxes(self, kind: Kind, new: Document, context: Context) -> bool:
         """Return whether *new* may use names that only resource.k8s.io/v1alpha4 takes, in any version."""

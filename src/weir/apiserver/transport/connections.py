@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.heads import KnownHeads
 from weir.apiserver.transport.http import Handler, Request
 from weir.apiserver.transport.large_bodies import LargeBodies
 from weir.observe.fair_turns import FairTurns
@@ -65,7 +64,6 @@ class Connections:
         self._of_user: Counter[str] = Counter()
         self._received_of: dict[str, int] = {}
         self.large = LargeBodies()
-        self.heads = KnownHeads()
         self.arriving = memoryview(bytearray(limits.READ_BYTES))  # what one connection has just read
 
     def protocol(self, whose: Callable[[], bytes | None] | None = None) -> HttpProtocol:

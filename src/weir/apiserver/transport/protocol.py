@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httptools
@@ -28,7 +28,7 @@ from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.answers import TransportSink, head_of, head_of_stream
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.heads import Head, content_length, split_target, target_problem
+from weir.apiserver.transport.heads import content_length, split_target, target_problem
 from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
 from weir.errors import Unauthorized
 
@@ -53,7 +53,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
     __slots__ = (
         "_body",
         "_body_size",
-        "_came",
         "_certificate",
         "_connections",
         "_drained",
@@ -64,7 +63,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         "_headers",
         "_held",
         "_held_by",
-        "_in_message",
         "_loop",
         "_over",
         "_parser",
@@ -99,8 +97,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._held_by = ""  #: in whose name
         self._url = b""
         self._head_complete = False
-        self._in_message = False  #: the parser has begun a request that is not here yet
-        self._came: Request | None = None  #: the last one that came whole, and may be followed by others
         self._expects = False  #: the client sends the body once it is told to
         self._waits = False  #: for a place for its large body; until then nothing is read
         self._over = False  #: the last request of this connection is here; what follows is not read
@@ -143,7 +139,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._over = True
         self._parser = self._request = None
         self._headers, self._body, self._url = {}, [], b""
-        self._came = None
         self._queue.clear()
         self._release()
 
@@ -152,32 +147,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         return self._connections.arriving
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read before the next connection is read; parse it unless its head is known."""
-        data = self._connections.arriving[:nbytes]
-        if self._in_message or self._task is not None or self._waits or self._over:
-            self.data_received(data)
-            return
-        known = self._connections.heads.find(data)
-        if known is not None and self._take(*known):
-            return
-        self._came = None
-        self.data_received(data)
-        if self._came is not None:
-            self._connections.heads.learn(data, self._came)
-            self._came = None
-
-    def _take(self, head: Head, body: bytes) -> bool:
-        """Begin a request whose head is known, between two others; False when it proves nothing by its head."""
-        self._since = self._loop.time()
-        request = self._request_of(head.method, head.path, head.query, head.headers)
-        request.body = body
-        if not self._is_proven(request):
-            return False
-        if self._receive(len(body)):
-            self._start(request, True)
-        else:
-            self._busy()
-        return True
+        """Parse what was read, before the next connection is read."""
+        self.data_received(self._connections.arriving[:nbytes])
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Feed the parser."""
@@ -213,7 +184,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._body_size = self._head_bytes = 0
         self._url = b""
         self._head_complete = False
-        self._in_message = True
         if self._task is None:
             self._since = self._loop.time()
 
@@ -251,11 +221,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if problem is not None:
             self._refuse(*problem)
             return
-        request = self._request = self._request_of(
+        request = self._request = Request(
             self._parser.get_method().decode(),
             path.decode("latin-1"),
             query.decode("latin-1"),
             self._headers,
+            peer=self._peer,
+            peer_certificate=self._certificate if self._whose is None else self._whose(),
         )
         length = content_length(self._headers.get(b"content-length"))
         has_body = length > 0 or b"transfer-encoding" in self._headers
@@ -276,11 +248,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 self._ask_for_body()
             else:
                 self._take_place(request)
-
-    def _request_of(self, method: str, path: str, query: str, headers: Mapping[bytes, bytes]) -> Request:
-        """Return a request of whoever is at the other end."""
-        certificate = self._certificate if self._whose is None else self._whose()
-        return Request(method, path, query, headers, peer=self._peer, peer_certificate=certificate)
 
     def _take_place(self, request: Request) -> None:
         """Read a body that is large, or may become so, when it is worth it and its user has a place.
@@ -361,7 +328,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """The request is here."""
-        self._in_message = False
         if self._over or self._request is None or self._parser is None:
             return
         self._head_size = 0
@@ -371,8 +337,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._body = []
         keep = self._parser.should_keep_alive()
         if self._task is None and not self._waits:
-            if keep:
-                self._came = request
             self._start(request, keep)
             return
         if len(self._queue) >= limits.MOST_PIPELINED:

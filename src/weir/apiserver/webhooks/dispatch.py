@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -120,10 +120,6 @@ class Webhooks:
         """Return what to await while validating webhooks are asked, None when none has to be."""
         hooks = self._hooks(VALIDATING, a)
         return self._validate(a, hooks) if hooks else None
-
-    def follows(self, a: Attributes) -> Collection[Kind] | None:
-        """Return what decides that no webhook is asked; None when one is (weir.apiserver.admission.chain)."""
-        return None if self._hooks(MUTATING, a) or self._hooks(VALIDATING, a) else (MUTATING, VALIDATING)
 
     def _hooks(self, kind: Kind, a: Attributes) -> tuple[Hook, ...]:
         """Return the hooks whose rules cover this kind of write."""
