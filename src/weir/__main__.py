@@ -1,4 +1,4 @@
-"""`python -m weir`: the command, where it is not on the path."""
+"""`python -m weir`: the command-line entry point."""
 
 from weir.cli.start import main
 

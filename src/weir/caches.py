@@ -1,11 +1,8 @@
-"""How are answers remembered that depend on what a client sent? In caches with a bound in bytes, all of them listed.
+"""Memory-bounded caches for results that depend on client input.
 
-`functools.lru_cache` bounds how many answers are kept, not how large their keys are: sixty thousand bytes of URL are
-one key. `bounded` also looks at the length of every text and asks the function itself for what is too long to keep.
-Every cache made here is in `REGISTRY`; `every` adds the functions that remember without looking at lengths, so that a
-test can hold all of them against their bounds.
-Not here: dicts that are part of an algorithm and drop their entries with what they describe (their own modules);
-tests/test_caches.py finds those that only grow.
+`functools.lru_cache` bounds the number of entries, not the size of keys. `bounded` bypasses the cache for arguments
+that are too long. Every cache made here is in `REGISTRY`; `every` adds the other memoizing functions, so that a test
+can check all bounds. tests/test_caches.py finds dicts that only grow.
 """
 
 from __future__ import annotations

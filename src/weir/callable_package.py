@@ -1,8 +1,6 @@
-"""What lets `weir.explain(…)` be a call and `weir.explain.pod` a module? A package that can be called.
+"""Packages that can be called: `weir.explain(…)` next to `weir.explain.pod`.
 
-The library's verbs explain and validate are the names of the packages that hold their rules. Python has one place for
-such a thing: the class of a module object may be a subclass of ModuleType. Each of the two packages says so itself.
-Not here: what is called (weir.library).
+The class of a module object is replaced by a subclass of ModuleType. The functions called are in weir.library.
 """
 
 from __future__ import annotations

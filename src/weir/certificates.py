@@ -1,9 +1,7 @@
-"""How is a certificate made, and when is one still good? An authority, and leaves that it signs; PEM in, PEM out.
+"""CA and leaf certificates: creation, signing and expiry, PEM in and out.
 
-All keys are P-256: making five of them takes milliseconds, where RSA takes a second. An authority that is made again
-from its key lets the leaves that it signed before stay good.
-Not here: which certificates there are, where they lie and when each is renewed (weir.apiserver.auth.pki,
-weir.operator.certificates).
+All keys are P-256: generating five takes milliseconds, where RSA takes a second. A CA recreated from its key keeps
+its earlier leaves valid.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _SUBJECT_ORDER: Final = (
     NameOID.COMMON_NAME,
     NameOID.SERIAL_NUMBER,
 )
-_BACKDATED: Final = timedelta(minutes=5)  # whoever's clock is a little behind must not refuse it
+_BACKDATED: Final = timedelta(minutes=5)  # tolerate clients whose clock is slightly behind
 
 
 class KeyKindError(ValueError):
@@ -192,7 +190,7 @@ def is_young(certificate: x509.Certificate, now: datetime, renewal: timedelta) -
 
 
 def subject_name(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
-    """Return whom a certificate is about.
+    """Return a certificate's subject.
 
     >>> subject_name("kubernetes-admin", ["system:masters"]).rfc4514_string()
     'CN=kubernetes-admin,O=system:masters'

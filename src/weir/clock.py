@@ -1,8 +1,8 @@
-"""What time is it, and who waits? Time as an argument.
+"""Clocks: real, paced and virtual time.
 
-`RealClock` is the machine's; `PacedClock` runs as it does, only faster. `VirtualClock` stands still until a test or a
-simulation moves it: sleepers wake in order of their time, each with the clock at exactly that time, so an hour passes
-in milliseconds and the same way every time.
+`RealClock` is the machine's; `PacedClock` runs faster by a factor. `VirtualClock` stands still until a test or
+simulation advances it: sleepers wake in order of their time, each with the clock at exactly that time, so runs are
+fast and reproducible.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Clock(Protocol):
 
 
 class Moment(datetime):
-    """A time of day that also has its place on a clock that nobody sets, as Go's time.Time has.
+    """Wall-clock time with a monotonic reading, like Go's time.Time.
 
-    Between two of them that place counts: a machine whose time is set an hour ahead has not let an hour pass. Against a
-    time that was read, from an object or a certificate, the time of day counts.
+    Between two of them the monotonic reading counts, so setting the machine's time has no effect. Against a
+    time that was parsed, from an object or a certificate, the wall clock counts.
 
     >>> before, after = Moment.of(datetime(2026, 1, 1, 10), 5.0), Moment.of(datetime(2026, 1, 1, 11), 7.0)
     >>> after - before, after < before + timedelta(seconds=3), after - datetime(2026, 1, 1, 10)
@@ -49,7 +49,7 @@ class Moment(datetime):
 
     @classmethod
     def of(cls, day: datetime, elapsed: float) -> Moment:
-        """Return the moment when it was *day*, and the clock that nobody sets said *elapsed*."""
+        """Return the moment of wall-clock time *day* and monotonic time *elapsed*."""
         made = cls.combine(day.date(), day.timetz())
         made.elapsed = elapsed
         return made
@@ -137,7 +137,7 @@ class VirtualClock:
         self._now = (
             self._elapsed,
             self._first,
-        )  # what `now` said last, and of when: it is asked more often than it moves
+        )  # cached result of `now`, which is called more often than time moves
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
         #: Called now and then while time passes or somebody has work to do. What it raises ends the waiting: the one
@@ -226,9 +226,9 @@ class VirtualClock:
 
 
 class PacedClock(VirtualClock):
-    """A clock that runs by itself, *pace* times as fast as the machine's: real time, for those who cannot wait.
+    """Real time accelerated by *pace*.
 
-    Nothing waits for anything here but time: what a component is slow at takes its time, as in a real cluster.
+    Unlike virtual time it does not wait for components: slow work takes its time, as in a real cluster.
     """
 
     def __init__(self, pace: float, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
@@ -249,7 +249,7 @@ class PacedClock(VirtualClock):
         await self.sleep(by.total_seconds() if isinstance(by, timedelta) else by)
 
     async def settle(self, rounds: int = 0) -> None:
-        """Give everybody a moment; nothing tells when all is quiet."""
+        """Yield for a moment; real time has no notion of idle."""
         await asyncio.sleep(SETTLE_SECONDS)
 
 

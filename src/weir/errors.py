@@ -1,14 +1,14 @@
-"""What can go wrong between a client and the API server, as one exception tree.
+"""API errors as one exception tree, shared by server and client.
 
-Spec: core.md 2.12 "HTTP wrapping", apiserver.md 1 "Status objects". The server raises these, renders each as
-a Status object, and the client raises the same class again from the Status it received.
+Spec: core.md 2.12 "HTTP wrapping", apiserver.md 1 "Status objects". The server renders each as a Status object, and
+the client raises the same class from it.
 
     WeirError
     └── ApiError                code, reason, message, details
         ├── BadRequest            400  malformed request, selector, body
         │   └── DecodeError       400  a body or a patched object that is not of its kind
         ├── Unauthorized          401
-        ├── Forbidden             403  authorization or admission said no
+        ├── Forbidden             403  denied by authorization or admission
         ├── NotFound              404
         ├── MethodNotAllowed      405
         ├── NotAcceptable         406
@@ -23,8 +23,6 @@ a Status object, and the client raises the same class again from the Status it r
         ├── NotImplementedHere    501  a real cluster could, simulated nodes cannot
         ├── ServiceUnavailable    503
         └── Timeout               504  (ServerTimeout when the server gave up on its own work)
-
-Not here: field errors of validation (weir.validate.field), answering with them (weir.apiserver.failures).
 """
 
 from __future__ import annotations
@@ -256,7 +254,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """The revision asked for is no longer kept. List again and start from there."""
+    """The requested revision was compacted. List again and start from there."""
 
     code, reason = 410, "Expired"
 

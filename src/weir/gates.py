@@ -1,15 +1,13 @@
-"""Which features are on? Kubernetes feature gates as one immutable value.
+"""Feature gates as an immutable value.
 
-Spec: KEP-5471, KEP-5721, KEP-5500 and KEP-5055, each section "Feature Enablement and Rollback".
-Names and stages are upstream's where upstream has the gate. The default is one for the library, the commands, the
-components and simulated clusters: the features of the four KEPs are on, every other gate is as Kubernetes has it
+Spec: KEP-5471, KEP-5721, KEP-5500 and KEP-5055, each section "Feature Enablement and Rollback". Names and stages are
+upstream's where upstream has the gate. The default is the same for the library, the commands, the components and
+simulated clusters: the features of the four KEPs are on, every other gate is as Kubernetes has it
 (docs/decisions/0002). A setting changes only what it names. Every component holds its own value: a cluster in which
 they differ is an ordinary cluster (version skew), not a mistake.
 
 >>> Gates.parse("TaintTolerationCEL=false").numeric
 True
-
-Not here: which gates a running cluster has (weir.client.cluster_gates).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What does a program ask weir? The functions of `weir.__all__`: dicts or views in, answers with reasons out.
-
-Not here: the rules themselves (weir.taints, weir.validate, weir.explain); these only read their arguments.
-"""
+"""The public functions of `weir.__all__`: dicts or views in, results with reasons out."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""For other people's tests: the fixture `weir_cluster`, a cluster of its own for each test.
+"""pytest plugin: the fixture `weir_cluster`, a simulated cluster per test.
 
-def test_my_operator(weir_cluster):
-    weir_cluster.add_nodes(2)
-    weir_cluster.apply(MANIFEST)
-    weir_cluster.advance(30)
-    assert weir_cluster.get("Deployment", "web")["status"]["availableReplicas"] == 3
+    def test_my_operator(weir_cluster):
+        weir_cluster.add_nodes(2)
+        weir_cluster.apply(MANIFEST)
+        weir_cluster.advance(30)
+        assert weir_cluster.get("Deployment", "web")["status"]["availableReplicas"] == 3
 
-A test that fails shows how its cluster was then: nodes, pods that do not run with the reason, and the last events.
+A failing test reports its cluster: nodes, pods that do not run with the reason, and the last events.
 """
 
 from __future__ import annotations

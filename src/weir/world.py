@@ -1,8 +1,8 @@
-"""What does the cluster look like? A read-only view of it at one moment, and edits of that view.
+"""World: a read-only snapshot of a cluster, and edits of it.
 
-Every decision that concerns more than one object reads a World. A hypothetical is an ordinary World:
-`what-if`, `explain` and proofs of a proposed fix call `overlay` and run the same functions again.
-Not here: following a live cluster (weir.client.cache builds Worlds from watches).
+Every decision that concerns more than one object reads a World. A hypothetical is an ordinary World: `what-if`,
+`explain` and proofs of a proposed fix call `overlay` and run the same functions again. weir.client.cache builds
+Worlds from watches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weir.objects.v1alpha4 import VERSION as RELAXED
 from weir.objects.v1alpha4 import relax
 from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
-#: Kinds a World understands, with the view that reads them and the field of World they live in.
+#: Kinds of a World, with their view and their field.
 _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {
     "Node": (Node, "nodes"),
     "Pod": (Pod, "pods"),

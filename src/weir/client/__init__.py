@@ -1,6 +1,6 @@
-"""The only way a component reaches the API.
+"""API client of weir's components.
 
-Start at `weir.client.api` (the verbs). Ways to a server: `http` (with `kubeconfig`) and `local` (same process).
-Built on the verbs: `watch` and `cache` (stay up to date), `queue` (what to work on next), `events` and `series`
-(write events), `leases` (be the only one).
+Start at `weir.client.api` (the verbs). Transports: `http` (with `kubeconfig`) and `local` (same process). Built on
+the verbs: `watch` and `cache` (reflector and informer), `queue` (work queue), `events` and `series` (event
+recorders), `leases` (leader election).
 """

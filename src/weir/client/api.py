@@ -1,10 +1,7 @@
-"""What can a component ask of the API? The verbs, the same over every transport.
+"""The client: API verbs, the same over every transport.
 
-Objects go in as documents (dict) or as bytes ready to send and come out decoded, as documents unless another
-type is asked for.
-
-Not here: how one request is made (weir.client.rest), what goes over the wire (weir.client.wire), how it travels
-(weir.client.http, weir.client.local), staying up to date (weir.client.watch).
+Objects go in as documents (dict) or as encoded bytes, and come out decoded, as documents unless another type is
+given.
 """
 
 from __future__ import annotations
@@ -358,7 +355,7 @@ class Client(RestClient):
         await self.call("POST", path, None, binding)
 
     async def evict(self, pod: str, namespace: str, *, grace_period_seconds: int | None = None) -> None:
-        """Ask for a pod's eviction. Raises TooManyRequests when a disruption budget says no."""
+        """Evict a pod through the eviction API. Raises TooManyRequests when a disruption budget forbids it."""
         eviction: Document = {
             "kind": "Eviction",
             "apiVersion": "policy/v1",

@@ -1,12 +1,8 @@
-"""What is in the cluster, as far as we know? A local copy of one collection, and listeners for changes.
+"""Informer: a local cache of one collection, with event handlers.
 
-Objects are decoded once, into whatever the owner reasons about (a view, or a document), and are shared: no reader
-may modify them. A change is delivered as (old, new): old is None for a new object, new is None for one that is gone.
-After a gap the difference between what was known and what is there is delivered in the same way, so that a listener
-never needs to know that there was one. An object that cannot be read (a server of another age) is left out as if it
-were not there; the others do not wait for it.
-
-Not here: how the copy is kept up to date (weir.client.watch).
+Objects are decoded once and shared: readers must not modify them. A change is delivered as (old, new): old is None
+for an added object, new is None for a deleted one. After a relist the difference is delivered in the same way. An
+object that cannot be decoded (another API version) is left out.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Which feature gates does a running cluster have, and how does one know?
+"""Detects the feature gates of a running cluster.
 
-Learned, not assumed, in this order: what the API server's `/metrics` say (`kubernetes_feature_enabled`); the server's
-version, for features it cannot have; server-side dry runs of probe objects, which are judged and never stored. The
-scheduler, the controller manager and the kubelets are asked for their metrics through the API server's proxy. What
-none of these answers is "not known", and an answer that depends on it has to say so.
-A cluster that weir's operator extends has the features of its gates although every component has them off.
-What surprises: a gate that the API server does not know at all is off in every component, because none may be newer
-than the API server (Kubernetes' version skew policy).
-Not here: the gates an answer uses (weir.client.known_gates), which gates an object needs (weir.objects.features), what
-an answer does with an unknown gate (the commands).
+In this order: the API server's `/metrics` (`kubernetes_feature_enabled`); its version, for features it cannot have;
+server-side dry runs of probe objects. Metrics of the scheduler, the controller manager and the kubelets are read
+through the API server's proxy. Anything else is "not known", which the results must state. A cluster with weir's
+operator has the features of the operator's gates although the components have them off. A gate unknown to the API
+server is off in every component, because none may be newer (version skew policy).
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ _LABEL: Final = re.compile(rb'(\w+)="([^"]*)"')
 _WEIR_NAMES: Final = {"scheduler": SCHEDULER, "controllers": CONTROLLERS, "kubelet": KUBELET}
 #: How control-plane pods of a real cluster are found, and the port of their metrics.
 _STATIC_PODS: Final = ((SCHEDULER, "kube-scheduler", 10259), (CONTROLLERS, "kube-controller-manager", 10257))
-#: Kubelets may differ; this many are asked.
+#: Kubelets may differ; this many are queried.
 _MOST_KUBELETS: Final = 3
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -62,7 +58,7 @@ class ClusterGates:
     operator: bool = False  #: weir's operator lowers what the components do not know
 
     def known(self, needs: Iterable[str], settings: Mapping[str, bool]) -> KnownGates:
-        """Return what an answer may use that depends on the components *needs*; *settings* are a person's word.
+        """Return the gates for components *needs*; *settings* override.
 
         A gate is on when it is on in all of them, and off when it is off in any component that could be asked.
         """

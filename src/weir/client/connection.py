@@ -1,11 +1,8 @@
-"""How do requests travel over a socket? HTTP/1.1 connections, kept open and used again.
+"""HTTP/1.1 connections and their pool.
 
-An own small client on httptools: a request costs a third of the CPU it costs through a general HTTP library, and a
-scheduler that binds thousands of pods a second sends little else. A connection carries one request at a time; the
-pool opens as many as are needed, up to a limit. A request on a connection that the server had already closed is
-repeated on a fresh one if it was a read; a write is not, because it is unknown whether it happened.
-
-Not here: who we are and where the server is (weir.client.http).
+A small client on httptools: a request costs a third of the CPU of a general HTTP library. A connection carries one
+request at a time; the pool opens as many as needed, up to a limit. A read on a connection that the server had closed
+is retried on a new one; a write is not, because it may have happened.
 """
 
 from __future__ import annotations
@@ -273,7 +270,7 @@ class Pool:
                 self._give_back(connection)
 
     async def stream(self, data: bytes, *, timeout_seconds: float) -> tuple[Answer, Connection]:
-        """Send a request whose answer goes on, on a connection of its own outside of the limit."""
+        """Send a request with a streaming response, on its own connection outside of the limit."""
         connection = await self._connect()
         self._streams.add(connection)
         timer = self._loop.call_later(timeout_seconds, connection.fail, TimeoutError("no answer in time"))

@@ -1,11 +1,8 @@
-"""How is an event written for the people who read events? Once, with a count, and not too often.
+"""Recorder of core/v1 events, with client-go's aggregation and rate limits.
 
-Core events (v1), as Kubernetes' own recorder correlates them: the same event again raises its count; more than ten
-different messages of one kind within ten minutes become one "(combined from similar events)"; one source may write
-25 events about one object at once and one more every five minutes. Deciding is pure (`Correlator`); `Recorder`
-writes, in the order recorded, and never makes its caller wait.
-
-Not here: events.k8s.io series (weir.client.series).
+The same event again increments its count; more than ten different messages of one kind within ten minutes become one
+"(combined from similar events)"; one source may write 25 events about one object at once and one more every five
+minutes. `Correlator` is pure; `Recorder` writes in order and never blocks its caller.
 """
 
 from __future__ import annotations

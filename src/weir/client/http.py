@@ -1,8 +1,6 @@
-"""How does a component reach an API server? What a kubeconfig says, over HTTP/1.1 and the network or a Unix socket.
+"""HTTP transport configured by a kubeconfig, over TCP or a Unix socket.
 
-Credentials are asked for at every request, because tokens and exec plugins renew themselves; an answer 401
-makes them be fetched anew, once. Not here: sockets (weir.client.connection), reading kubeconfig files
-(weir.client.kubeconfig).
+Credentials are read for every request, because tokens and exec plugins renew themselves; a 401 refreshes them once.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class HttpTransport:
         return f", whose certificate expired on {ends:%Y-%m-%d}" if ends < datetime.now(UTC) else ""
 
     async def _ready(self, *, renew: bool) -> Pool:
-        """Return the pool whose connections show who we are now."""
+        """Return the pool with connections for the current identity."""
         identity = await self._access.identity(renew=renew)
         if identity is not self._identity:
             before, self._identity = self._identity, identity
@@ -233,7 +231,7 @@ async def _no_lines() -> AsyncIterator[bytes]:
 
 
 def local_transport(path: Path) -> HttpTransport:
-    """Return the way to a server of this machine that listens on the Unix socket *path* and knows who comes by it."""
+    """Return the transport to a server on the Unix socket *path*, which authenticates by socket."""
     return HttpTransport(Access(f"{UNIX}{path}"))
 
 

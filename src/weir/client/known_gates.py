@@ -1,6 +1,6 @@
-"""Which feature gates does an answer use, and how does one know of each? On, off, or not known and said so.
+"""Feature gates used for a result: on, off or unknown, with the source of each.
 
-Not here: how a running cluster's gates are learned (weir.client.cluster_gates).
+Detection is in weir.client.cluster_gates.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KnownGates:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The gates of which nobody knows whether they are on."""
+        """The gates whose state is unknown."""
         return tuple(name for name, learned in self.features.items() if learned.on is None)
 
     def possible(self, used: Collection[str]) -> list[Gates]:

@@ -1,13 +1,9 @@
-"""Where is the API server and who are we? kubeconfig files, and the service account inside a cluster.
+"""Kubeconfig files, credentials, and the in-cluster service account.
 
-Rules as kubectl's: `--kubeconfig`, else every file of $KUBECONFIG (the first to set a value wins), else
-~/.kube/config, else the pod's service account. Relative paths are relative to the file that names them. Data in
-the file wins over the file named beside it. An exec plugin is run when its credential is needed and again when that
-has run out or the server answers 401.
-Beyond kubectl's: `server: unix:///path` is a server of this machine that listens on a Unix socket and knows who comes
-by it (`weir apiserver` writes such a file for components beside it).
-
-Not here: writing kubeconfigs (weir.apiserver.auth.kubeconfig), using credentials (weir.client.http).
+kubectl's rules: `--kubeconfig`, else every file of $KUBECONFIG (the first to set a value wins), else ~/.kube/config,
+else the pod's service account. Relative paths are relative to their file. Inline data wins over a file path. An exec
+plugin runs when its credential is needed, has expired, or the server returns 401. In addition, `server: unix:///path`
+is a server on a Unix socket of this machine that authenticates by socket.
 """
 
 from __future__ import annotations
@@ -45,14 +41,14 @@ class KubeconfigError(WeirError):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who we are, for the next request."""
+    """Credentials for one request."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     certificate: tuple[bytes, bytes] | None = None  # PEM: certificate, key
 
 
 class Credentials:
-    """Something that says who we are, now."""
+    """A source of credentials."""
 
     renewable = False
 
@@ -211,7 +207,7 @@ class Access:
         return self.credentials.renewable
 
     async def identity(self, *, renew: bool = False) -> Identity:
-        """Return who we are for the next request. Raises KubeconfigError."""
+        """Return the credentials for the next request. Raises KubeconfigError."""
         return await self.credentials.identity(renew=renew)
 
     @classmethod

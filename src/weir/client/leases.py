@@ -1,10 +1,9 @@
-"""Who of several equals acts? Leader election by a Lease, as Kubernetes' components do it.
+"""Leader election by a Lease.
 
-The leader renews the Lease; who finds it unchanged for its whole duration, by its own clock, takes it over. Every
-change of the Lease names the resourceVersion it was made from, so of two who try, one fails: that
-is the fence. A leader that could not renew in time stops acting before others may begin, because the
-renew deadline is shorter than the lease duration; `Leadership.held` is false from then on. `confirm` asks the
-server itself.
+The leader renews the Lease; a candidate that observes it unchanged for its whole duration, by its own clock, takes it
+over. Every write carries the resourceVersion, so of two candidates one fails. The renew deadline is shorter than the
+lease duration, so that a leader that cannot renew stops acting first; `Leadership.held` is false from then on.
+`confirm` reads the Lease from the server.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Leadership:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do *work* to its end, however often we are told to stop meanwhile: whoever ends us may do so twice."""
+    """Run *work* to its end, even if cancelled repeatedly."""
     task = asyncio.ensure_future(work)
     told = False
     while not task.done():

@@ -1,8 +1,7 @@
-"""How does a component in the server's own process reach it? Straight to the handler, past no guard.
+"""In-process transport: calls the server's handler directly.
 
-A request takes the same way as one from the network, authentication, authorization and admission included;
-only the sockets are left out. Who the caller is, is said by the request's headers or certificate, as on the
-network. The handler and the type of its requests are arguments: this module knows no server.
+A request runs through authentication, authorization and admission as from the network; only the sockets are left out.
+The handler and its request type are arguments: this module imports no server.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class LocalTransport:
     def __init__(
         self, handle: Handle, make_request: MakeRequest, headers: Mapping[str, str] | None = None
     ) -> None:
-        """*headers* go with every request; an Authorization header says who is calling."""
+        """Set the handler; *headers* are sent with every request, e.g. Authorization."""
         self._handle, self._make_request = handle, make_request
         self._always = _wire(headers or {})
         self._cache: tuple[Mapping[str, str] | None, dict[bytes, bytes]] = (None, self._always)
@@ -167,13 +166,13 @@ class LocalTransport:
             return
         task = asyncio.ensure_future(answer.run(sink))
         task.add_done_callback(lambda _: sink.close())
-        await asyncio.sleep(0)  # as on the network: who has the answer's head may count on being watched for
+        await asyncio.sleep(0)  # as on the network: once the response head is sent, no event may be missed
         try:
             yield Reply(answer.code, b"", _Headers(answer.headers or ()))
         finally:
             sink.abort()
             task.cancel()
-            # Not `await task` without its CancelledError: whoever watches may be told to end itself just now.
+            # Do not swallow CancelledError of `await task`: the watching task itself may be cancelled now.
             await asyncio.wait((task,))
             if not task.cancelled():
                 task.result()
@@ -182,13 +181,13 @@ class LocalTransport:
     async def events(
         self, target: str, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[Reply, AsyncIterator[WatchEvent]]]:
-        """Open a watch whose changes come as they are, not as lines."""
+        """Open a watch that delivers events as objects, not as lines."""
         sink = _EventSink()
         async with self._stream(target, headers, sink) as reply:
             yield reply, sink
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 def _wire(headers: Mapping[str, str]) -> dict[bytes, bytes]:

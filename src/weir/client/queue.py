@@ -1,8 +1,6 @@
-"""Which key is worked on next? A queue that never holds a key twice and never gives it to two workers.
+"""Work queue with client-go's semantics: no duplicates, one worker per key, delays and backoff.
 
-A key added while it waits is one entry; added while it is worked on, it comes again afterwards. A key may be
-added for later, and after failures with a pause that doubles each time. Semantics are those of Kubernetes' work
-queues, so controllers read alike. Time is the clock's.
+A key added while queued is one entry; added while processed, it is queued again afterwards. Time is the clock's.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ class Closed(Exception):
 
 
 class Meter(Protocol):
-    """Who counts what a queue does."""
+    """Metrics of a queue."""
 
     def added(self) -> None:
         """A key waits for a worker."""
 
     def retried(self) -> None:
-        """A key failed and comes again."""
+        """A key failed and is retried."""
 
     def taken(self, waited_seconds: float) -> None:
         """A worker has a key that waited so long."""
@@ -162,7 +160,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The work on *key* is over; if it was added meanwhile it comes again."""
+        """Mark *key* as processed; it is queued again if it was added meanwhile."""
         begun = self._working.pop(key, None)
         if self._meter is not None and begun is not None:
             self._meter.done(self._clock.monotonic() - begun)
@@ -215,10 +213,10 @@ async def work(
     *,
     failed: Callable[[K, Exception], None] | None = None,
 ) -> None:
-    """Take keys and reconcile them until the queue is closed; a key that fails comes again later.
+    """Process keys until the queue is closed; a key that fails is retried with backoff.
 
-    After every key the others get a turn: a server in the same process answers without any wait, and ten
-    thousand keys would otherwise be worked on before anything else happens.
+    Yields to the event loop after every key: an in-process server answers without waiting, and ten thousand keys
+    would otherwise block everything else.
     """
     while True:
         try:

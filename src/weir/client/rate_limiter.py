@@ -1,8 +1,7 @@
-"""How many requests a second may a component make? client-go's token bucket.
+"""client-go's token bucket rate limiter.
 
-A bucket holds *burst* tokens and fills up at *qps* a second; a request takes one, and waits for it when there is none.
-Those that wait have reserved theirs: they go in the order they came.
-Not here: what the server refuses (weir.client.rest waits when it is asked to come back later).
+A bucket holds *burst* tokens and refills at *qps* per second; a request takes one or waits for it, in order of
+arrival.
 """
 
 from __future__ import annotations

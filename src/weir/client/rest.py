@@ -1,10 +1,7 @@
-"""How is one request made, whatever it asks? Headers, limits, answers that say "later", refusals, the log.
+"""One HTTP request to the API: headers, rate limit, retries, errors, logging.
 
-A refusal is raised as the class of weir.errors that the server raised; a server that cannot be reached is
-`Unreachable`. Answers that say "later" (429 or 503 with Retry-After) are waited for and asked again, as Kubernetes' own
-clients do.
-Not here: the verbs (weir.client.api), what goes over the wire (weir.client.wire), how it travels (weir.client.http,
-weir.client.local).
+An error status is raised as the class of weir.errors that the server raised; an unreachable server is `Unreachable`.
+429 and 503 with Retry-After are waited for and retried, as in client-go.
 """
 
 from __future__ import annotations
@@ -75,7 +72,7 @@ class RestClient:
         return found
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._transport.close()
 
     async def call(
@@ -102,7 +99,7 @@ class RestClient:
         body: Document | bytes | None = None,
         content_type: str = "application/json",
     ) -> Reply:
-        """Make any request and return the answer, an error too; waits when asked to come back later."""
+        """Make any request and return the response, also an error; honours Retry-After."""
         target = target_of(path, query)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         headers = self._headers if body is None else self._headers_with(content_type)

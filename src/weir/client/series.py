@@ -1,11 +1,8 @@
-"""How does the scheduler write its events? events.k8s.io/v1: the first one whole, repetitions as a series.
+"""Recorder of events.k8s.io/v1 events with series, for the scheduler.
 
-The same thing happening again to the same object (whatever the note says) makes the first event a series; an object
-that was written meanwhile is another one, so that new words about a pod are not lost in a count. A series is
-written at once, then its count is kept in memory and written every half hour and when nothing came for
-six minutes. Semantics as Kubernetes' events broadcaster. Deciding is pure (`Series`); `SeriesRecorder` writes.
-
-Not here: core events with counts (weir.client.events).
+A repeated event about the same object (whatever the note) makes the first one a series; a new resourceVersion of the
+object is a different event. A series is written at once, then every half hour and after six minutes without a
+repetition, as by Kubernetes' event broadcaster. `Series` is pure; `SeriesRecorder` writes.
 """
 
 from __future__ import annotations
@@ -170,7 +167,7 @@ class SeriesRecorder:
         busy: Callable[[], bool] | None = None,
     ) -> None:
         self._client, self._clock, self._lost = client, clock, lost
-        self._busy = busy or (lambda: False)  #: whether there is something more urgent than telling
+        self._busy = busy or (lambda: False)  #: whether more urgent work is pending
         self._controller, self._instance = controller, instance
         self._series = Series()
         self._waiting: deque[EventSeries] = deque()

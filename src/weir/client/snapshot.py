@@ -1,10 +1,7 @@
-"""What does a live cluster hold that decisions read? Every object of the kinds asked for, listed once.
+"""Lists every object of several kinds from a live cluster.
 
-A kind is read in the newest version the cluster serves. A kind that the caller may not list, or that no version of the
-server has, is left out and named with the reason, so that an answer that needs it can say so.
-What surprises: each kind is listed at a revision of its own. Between two lists the cluster moves on, as it does between
-any question and its answer.
-Not here: dumps in files (weir.cli.inputs), following changes (weir.client.cache).
+Each kind is read in the newest served version. A kind that is forbidden or not served is left out and named with the
+reason. Each kind is listed at its own revision.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ CREATION: Final = (
     "ReplicaSet", "StatefulSet",
 )  # fmt: skip
 
-#: What a copy of the cluster lives on.
+#: Kinds that a simulated copy of the cluster needs.
 WHAT_IF: Final = tuple(kind for kind in VERSIONS if kind not in ("Event", "CronJob"))
 
 Tick = Callable[[int, int], None]

@@ -1,7 +1,6 @@
-"""How is TLS spoken to a server: whom do we trust, and which certificate do we show?
+"""TLS client contexts: trusted CAs and the client certificate.
 
-Spec: RFC 5280; what is verified is what Go's crypto/tls verifies, because that is what clusters are made for.
-Not here: where certificates come from (weir.client.kubeconfig), the server's side (weir.apiserver.auth.pki).
+Spec: RFC 5280; verification follows Go's crypto/tls, because clusters are built for it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def trusting(authority: bytes) -> ssl.SSLContext:
 
 
 def tls_context(access: Access, identity: Identity) -> ssl.SSLContext:
-    """Return how TLS is spoken to the server: whom we trust and which certificate we show."""
+    """Return the TLS client context with trusted CAs and the client certificate."""
     try:
         context = trusting(access.authority)
         if access.insecure_skip_tls_verify:

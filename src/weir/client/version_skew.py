@@ -1,11 +1,10 @@
-"""What does a component see that is older than a field? The same objects, without the field.
+"""Transport of a component that predates a field: drops `expression` from objects.
 
-Spec: core.md 8.4 "Old component that does not know `expression`", D-22. A component from before KEP-5500 drops
-`expression` when it decodes a toleration. What is left is an all-empty toleration: `Equal` with empty key and value,
-which tolerates every taint whose value is empty, the taints of node conditions among them.
-What surprises: this is not the same as the gate being off, where the field is known and nothing matches. What such a
-component writes back lacks the field as well, as it would.
-Not here: which components are old (weir.simulation.control_plane), what a toleration matches (weir.taints.toleration).
+Spec: core.md 8.4 "Old component that does not know `expression`", D-22.
+A component from before KEP-5500 drops `expression` when it decodes a toleration. What remains is an all-empty
+toleration: `Equal` with empty key and value, which tolerates every taint with an empty value, the taints of node
+conditions among them. This differs from the gate being off, where the field is known and nothing matches. Objects
+that the component writes back lack the field as well.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class OlderTransport:
             yield reply, _forget_lines(lines)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._inner.close()
 
 

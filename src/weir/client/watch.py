@@ -1,11 +1,7 @@
-"""How does a component stay up to date? List, watch from there, and never miss a change.
+"""Reflector: list and watch of one collection, with resume and relist.
 
-The list is read in pages. The watch resumes at the last revision seen (bookmarks move it on while nothing
-happens); when that is too old (410) everything is listed again and the difference delivered. Failures are tried
-again after a pause that grows and is never the same for two clients, so that a server that comes back is not
-run over.
-
-Not here: what is done with the objects (weir.client.cache).
+The list is paged. The watch resumes at the last seen revision (bookmarks advance it); on 410 everything is listed
+again and the difference delivered. Failures are retried with jittered exponential backoff.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 CALM_SECONDS = 120.0  # after this long without a failure the pauses start small again
 SHORT_WATCH_SECONDS = 1.0
 WATCH_SECONDS = (300, 600)  # servers end a watch by themselves; not all clients at once
-# Where nothing can break in between, a watch need neither end nor say that it lives.
+# An in-process connection cannot break, so the watch needs no timeout and no bookmarks.
 FOR_EVER_SECONDS = 1_000_000_000
 
 
@@ -174,4 +170,4 @@ class Reflector:
                     self.resource_version = target.change(event.type, event.object)
                 self._just_listed, received = False, True
         if not received and self._clock.monotonic() - began < SHORT_WATCH_SECONDS:
-            await self._pause()  # a server that ends watches at once must not be asked without end
+            await self._pause()  # back off from a server that ends watches at once

@@ -1,7 +1,4 @@
-"""What goes over the wire? Paths, answers, lists, the lines of a watch, and errors.
-
-Not here: the verbs (weir.client.api), how bytes travel (weir.client.http, weir.client.local).
-"""
+"""Wire format: paths, responses, lists, watch lines and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ class Transport(Protocol):
         Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever)."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What do the conditions of a CustomResourceDefinition say?"""
+"""Conditions of a CustomResourceDefinition."""
 
 from __future__ import annotations
 

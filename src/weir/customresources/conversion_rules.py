@@ -1,7 +1,6 @@
-"""Is the conversion between a definition's versions one that the API server takes?
+"""Validation of a definition's `spec.conversion`.
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order.
-Not here: converting (weir.apiserver.customresources).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Are the defaults of a schema values that the schema itself takes?"""
+"""Validation of defaults against their own schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kinds does a CustomResourceDefinition make, and what is wrong with an object of one?"""
+"""Kinds of a CustomResourceDefinition and validation of their objects, for documents from files."""
 
 from __future__ import annotations
 

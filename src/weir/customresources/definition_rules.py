@@ -1,10 +1,8 @@
-"""Would the API server take this CustomResourceDefinition?
+"""Validation of CustomResourceDefinition.
 
-Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order. An update need not mend what the stored
-definition gets wrong too.
-Not here: schemas (.structural, .schema_rules, .default_rules, .expression_rules), what a version says beside its
-schema (.version_rules), .conversion_rules, .group_approval, names that other definitions have
-(weir.apiserver.customresources).
+Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order. An update need not fix what the stored
+definition already violates. Schemas are validated in .structural, .schema_rules, .default_rules and
+.expression_rules.
 """
 
 from __future__ import annotations

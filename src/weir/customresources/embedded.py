@@ -1,4 +1,4 @@
-"""Is the metadata of resources within a custom resource sound (`x-kubernetes-embedded-resource`)?"""
+"""Validation of embedded resources (`x-kubernetes-embedded-resource`)."""
 
 from __future__ import annotations
 

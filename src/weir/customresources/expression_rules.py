@@ -1,9 +1,8 @@
-"""Are the rules of a schema sound: do they compile, and can they be paid for?
+"""Validation of `x-kubernetes-validations` in a schema: compilation and cost estimates.
 
-Spec: upstream's checks of `x-kubernetes-validations` when a definition is written. The most a rule can cost, times how
-often its place can occur in one object, has a limit; so has the sum over a schema.
-What surprises: an expression is not compiled where the schema at its place or below is wrong already.
-Not here: the keywords of a rule (.schema_rules), evaluation (.expressions).
+Spec: upstream's checks of `x-kubernetes-validations` when a definition is written. The estimated cost of a rule times
+its maximum number of occurrences is limited, and so is the sum over a schema. An expression is not compiled where the
+schema at or below it is already invalid.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class _Place:
     at: str
     declared: Declared | None
     cardinality: int | None  #: how often it can occur; None: as often as a request has room for
-    uncorrelated: str = ""  #: the closest place above whose parts have no places of their own
+    uncorrelated: str = ""  #: the closest ancestor whose parts are not correlatable
     root: bool = False
 
 

@@ -1,12 +1,10 @@
-"""What is `self` to an expression of `x-kubernetes-validations`? The types of CEL that a schema declares.
+"""CEL types declared by a schema, for `x-kubernetes-validations`.
 
-Spec: upstream's declaration types. Objects have the fields their schema names (those of `metadata` are its name and
-generateName), strings with a format are what the format says, int-or-string is dyn. What has no schema cannot be named:
-a field below it is left out. Beside the type stands how large a value can be, for the estimate of cost: what a schema
-does not bound is bounded by the largest request.
-What surprises: names that CEL has no identifiers for are escaped (`a-b` is `a__dash__b`), or cannot be named at all;
-words of CEL can be spelt both ways (`self.namespace`, `self.__namespace__`).
-Not here: compiling and running rules (.expressions), the estimate itself (weir.cel.estimate).
+Spec: upstream's declaration types. Objects have the fields of their schema (`metadata` has name and generateName),
+formatted strings have the format's type, int-or-string is dyn; fields without a schema are left out. Each type
+carries its maximum size for the cost estimate, bounded by the largest request where the schema sets none. Names that
+are no CEL identifiers are escaped (`a-b` is `a__dash__b`) or left out; CEL keywords can be written both ways
+(`self.namespace`, `self.__namespace__`).
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ def escape(name: str) -> str | None:
 
 
 def with_metadata(schema: Schema) -> Schema:
-    """Return the schema of a resource, whose type and names can always be asked for."""
+    """Return the schema of a resource with apiVersion, kind and metadata names always declared."""
     known = schema.properties.get("metadata") or Schema()
     text = Schema(("string",))
 
@@ -257,4 +255,4 @@ def _formatted(text: str, form: str) -> Value:
             return Duration(parse_duration(text))
         return Timestamp(*parse_zoned(text if form == "datetime" else f"{text}T00:00:00Z"))
     except (ValueError, DurationError):
-        return text  # it is told as a wrong value before any rule is asked
+        return text  # reported as an invalid value before any rule is evaluated

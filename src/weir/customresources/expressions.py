@@ -1,11 +1,9 @@
-"""Do the rules of `x-kubernetes-validations` hold for a custom resource?
+"""Evaluates `x-kubernetes-validations` of a custom resource.
 
-Spec: upstream's evaluation. Rules are asked from the root down; a rule about a value that is not there is not asked.
-One that names `oldSelf` is a transition rule: it is asked where there is a value to compare with, or with an empty
-optional when it says so. What breaks a rule and did not change is let be, unless the rule is about the change itself.
-All rules of an object share one budget.
-What surprises: a message that is computed may fail; then the written one is told, or the rule itself.
-Not here: whether the rules of a definition are sound (.expression_rules), types (.expression_types).
+Spec: upstream's evaluation. Rules are evaluated from the root down; a rule on an absent value is skipped. A rule that
+names `oldSelf` is a transition rule: it needs an old value, or gets an empty optional if so declared. An unchanged
+value that violates a rule is ratcheted, except by transition rules. All rules of an object share one budget. If a
+message expression fails, the static message or the rule is reported.
 """
 
 from __future__ import annotations
@@ -162,7 +160,7 @@ def as_document(schema: Schema) -> Document:
 
 
 class _Spent(Exception):
-    """No rule is asked any more."""
+    """The cost budget is exhausted; no more rules are evaluated."""
 
 
 @dataclass(slots=True)
@@ -179,7 +177,7 @@ def evaluate_rules(
 ) -> tuple[list[FieldError], list[FieldError]]:
     """Return the rules that *new* breaks, and those it may break because *old* did.
 
-    With *ratchets* this is an update of *old*: what it leaves as it was is not told.
+    With *ratchets* this is an update of *old*: errors of unchanged values are not reported.
     """
     evaluation = _Evaluation(budget)
     try:
@@ -302,7 +300,7 @@ def _spend(evaluation: _Evaluation, cost: int, refuse: Any) -> None:
 
 
 def _message(evaluation: _Evaluation, rule: Rule, variables: dict[str, Any]) -> str:
-    """Return the computed message, or nothing when it cannot be computed or told."""
+    """Return the message expression's result; None if it fails or is unusable."""
     if rule.told is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Which field of a schema does a path such as `.spec.replicas` or `.data['a.b']` name?
+"""Simple JSON paths to schema fields, such as `.spec.replicas` or `.data['a.b']`.
 
 Spec: the simple JSON paths of `selectableFields` and of a rule's `fieldPath`.
 """

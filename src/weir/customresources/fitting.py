@@ -1,10 +1,10 @@
-"""Is a custom resource plainly as its schema wants it? One fast look, and "perhaps not" when anything is odd.
+"""Fast check that a custom resource needs no pruning, null dropping or validation error.
 
-Most objects have no unknown field, no null and no wrong value: for them pruning, dropping nulls and validation would
-each walk the whole object to find nothing. A schema becomes functions that say True only where all three have nothing
-to do.
-Plain definition: weir.customresources.pruning, .values, .unknown_fields; tests/property/test_fitting.py holds them
-together on random objects. Pays: bench/custom_resources.py.
+A schema is compiled to functions that return True only where pruning, dropping nulls and validation all have nothing
+to do, which holds for most objects.
+
+Optimized form of weir.customresources.pruning, .values and .unknown_fields; tests/property/test_fitting.py compares
+them on random objects; bench: bench/custom_resources.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which formats of strings are checked? Their names, without dashes; the checks themselves (.formats) load CEL."""
+"""Names of the validated string formats, without dashes; the checks (.formats) import CEL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has a string the format its schema names? The formats that definitions may use, as kube-openapi reads them."""
+"""String formats of schemas, as kube-openapi checks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this group be defined here? Groups of the community need its approval, given by an annotation.
+"""API approval of protected groups (`*.k8s.io`), given by an annotation.
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words.
 """

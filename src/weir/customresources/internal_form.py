@@ -1,8 +1,8 @@
-"""How does the API server hold a CustomResourceDefinition while it checks it?
+"""Internal form of a CustomResourceDefinition, as the API server validates it.
 
-What all versions say alike (schema, subresources, columns, selectable fields) stands once at the top, and the webhook
-of a conversion beside its strategy. Paths and values in messages are those of this form: a definition of one version
-is told about `spec.validation`, not `spec.versions[0].schema`. Values print with the names of Go's fields.
+What all versions have in common (schema, subresources, columns, selectable fields) moves to the top level, and a
+conversion's webhook beside its strategy. Paths and values in messages refer to this form: a definition with one
+version is reported at `spec.validation`, not `spec.versions[0].schema`. Values print with Go field names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What is left of a custom resource once its schema has been applied: unknown fields go, defaults come.
+"""Pruning and defaulting of a custom resource.
 
-In the order of the API server: unknown fields are dropped, then nulls where null may not be and no default waits, then
-defaults are filled in, also in what a default brought. Documents are changed in place.
-Not here: which fields are unknown, for those who want to tell (.unknown_fields), whether values are right (.values).
+In the API server's order: unknown fields are dropped, then nulls that are not nullable and have no default, then
+defaults are filled in, also within defaults. Documents are changed in place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which errors of an update are old news? Those about values that the update leaves as they were.
+"""Ratcheting validation: drops errors about values that an update did not change.
 
-A value is compared with the one in its place before: fields by name, items of lists that are maps by their keys. Items
-of other lists have no place of their own: such a list is compared as a whole.
+Values are correlated by field name, and by keys in lists of type map; other lists are compared as a whole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What does a body say about a custom resource, and what does a stored value say in another version?
+"""Decodes custom resources from request bodies and from storage.
 
-Bodies are JSON or YAML of any shape. Metadata is read as every kind's is; unknown fields are dropped and told, nulls
-dropped, defaults filled in. What is stored is read again with the schema of today: fields may have gone, defaults come.
-Not here: whether the values are right (.resource_rules), patches (weir.apiserver.registry.patching).
+Bodies are JSON or YAML of any structure. Metadata is decoded as for every kind; unknown fields are dropped and
+reported, nulls dropped, defaults filled in. Stored objects are decoded with the current schema.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from weir.values.quoting import quote
 Document = dict[str, Any]
 _FLOATS: Final = re.compile(rb"[:\[,]\s*-?\d+(?:\.|[eE])")
 _META: Final = "meta.v1.ObjectMeta"
-#: the apiVersion of a value that a webhook has converted to the version it was asked for in; none is stored so
+#: the apiVersion of a value that a webhook converted to the requested version; never stored
 CONVERTED: Final = "converted"
 
 

@@ -1,10 +1,8 @@
-"""Would the API server take this custom resource?
+"""Validation of custom resources.
 
-Metadata, then values, replica counts, embedded resources, lists that are sets or maps. On an update, values that were
-wrong already and did not change are let be (ratcheting).
-Rules of `x-kubernetes-validations` are asked last, and only of an object whose types, lengths and required fields are
-right.
-Not here: the rules themselves (.expressions).
+Metadata, then values, replica counts, embedded resources, lists of type set or map. On update, unchanged invalid
+values are ratcheted. `x-kubernetes-validations` are evaluated last, and only if types, lengths and required fields
+are valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does a definition's schema say about a value? `openAPIV3Schema`, read once into a tree.
+"""`openAPIV3Schema` of a definition, parsed into a tree.
 
-Keywords keep the meaning Kubernetes gives them: `nullable` beside the type, `x-kubernetes-int-or-string` instead of
-one, formats only where they belong to their type, `metadata` of the object and of embedded ones checked elsewhere.
+Kubernetes' meaning of keywords: `nullable` beside the type, `x-kubernetes-int-or-string` instead of one, formats only
+with their type, `metadata` of the object and of embedded ones validated elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which keywords may the schema of a CustomResourceDefinition have, and where?
+"""Validation of schema keywords of a CustomResourceDefinition.
 
-The checks that need nothing but the schema itself, in the API server's words. The server walks maps, so errors of
-properties come in any order.
-Not here: structural rules (.structural), defaults (.default_rules).
+Checks that need only the schema. The server walks maps, so errors of properties come in any order.
 """
 
 from __future__ import annotations
@@ -218,7 +216,7 @@ def _map_keys(items: object, keys: list[str], at: str) -> Errors:
 
 
 def map_key_problems(schema: Document, at: str) -> Errors:
-    """Yield why items of a set or map could not be told apart: nullable, or keys that may be absent."""
+    """Yield why items of a set or map are not distinguishable: nullable, or optional keys."""
     items, list_type = schema.get("items"), schema.get("x-kubernetes-list-type")
     if not isinstance(items, dict) or list_type not in ("set", "map"):
         return

@@ -1,8 +1,7 @@
-"""A kind that a CustomResourceDefinition makes, as a server serves it.
+"""Served kinds of CustomResourceDefinitions.
 
-A `CustomResourceKind` is a row like those of the table (weir.objects.kinds) that also knows what its definition says:
-schema, columns, subresources, conversion. What it says is read when it is first needed: of hundreds of definitions most
-are never written to. Rows are immutable; a changed definition makes new ones.
+A `CustomResourceKind` is a row like those of weir.objects.kinds that also has its definition's schema, columns,
+subresources and conversion, parsed on first use. Rows are immutable; a changed definition makes new ones.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTime
 
 
 class Version:
-    """What a definition says of one version; parts are read when they are first asked for."""
+    """One version of a definition; parts are parsed on first use."""
 
     def __init__(self, text: bytes) -> None:
         """*text* is the JSON of one of `spec.versions`: far smaller than what it is decoded to."""
@@ -93,7 +92,7 @@ class CustomResourceKind(Kind):
     storage: str = ""  #: the version that objects are stored in
     established: bool = True  #: discovery shows it
     terminating: bool = False
-    warning: str = ""  #: what every request is told, where the version is deprecated
+    warning: str = ""  #: the warning for every request, if the version is deprecated
     conversion: Mapping[str, Any] = field(default_factory=dict)
     #: this version and the others that are served, in the definition's order
     served: Sequence[CustomResourceKind] = ()

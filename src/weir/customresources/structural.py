@@ -1,7 +1,6 @@
-"""Is a schema structural? One that says of every value which type it has, before it restricts values.
+"""Validation that a schema is structural.
 
-The words are the API server's, and so is their order: sorted by text, because it walks maps.
-Not here: which keywords a schema may have at all (.schema_rules), what a schema means (.schema).
+Messages and their order are the API server's: sorted by text, because it walks maps.
 """
 
 from __future__ import annotations

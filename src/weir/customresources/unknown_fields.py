@@ -1,9 +1,8 @@
-"""Which fields of a custom resource does its schema not have?
+"""Fields of a custom resource that its schema does not have.
 
-The server drops them, or under strict validation refuses the object. `x-kubernetes-preserve-unknown-fields` keeps what
-is not named, but what is named below it is looked at again. Values of `additionalProperties: true` have no schema, so
-everything within them is unknown.
-Not here: fields of `metadata` (weir.validate.unknown_fields knows those of every kind).
+The server drops them or, under strict validation, rejects the object. `x-kubernetes-preserve-unknown-fields` keeps
+unspecified fields, but specified ones below it are checked. Values of `additionalProperties: true` have no schema, so
+everything in them is unknown. Fields of `metadata` are in weir.validate.unknown_fields.
 """
 
 from __future__ import annotations

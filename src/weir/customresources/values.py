@@ -1,10 +1,8 @@
-"""Does a value keep to its schema, and what does the API server say where it does not?
+"""Validation of values against a schema, with kube-openapi's messages and order.
 
-The order and the words are kube-openapi's: type, then combinations of schemas, strings, formats, numbers, lists, enums
-and objects. Where one of several schemas must hold, the errors of the one that came closest are told, counted as
-upstream counts: every check that held is a point.
-What surprises: what is said of combinations has no field, so it is reported at `<nil>`.
-Not here: fields that the schema does not have (weir.customresources.unknown_fields).
+Type, then combinations of schemas, strings, formats, numbers, lists, enums and objects. Where one of several schemas
+must match, the errors of the closest are reported, by upstream's count of passed checks. Errors of combinations have
+no field, so they are reported at `<nil>`.
 """
 
 from __future__ import annotations
@@ -210,7 +208,7 @@ def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) 
 
 
 def _alternatives(value: Any, schemas: Iterable[Schema], at: str, *, first_only: bool) -> tuple[int, _Result]:
-    """Return how many of *schemas* hold, and the result to tell: the first that holds, else the closest."""
+    """Return how many of *schemas* match, and the result to report: the first match, else the closest."""
     held, success, closest = 0, None, None
     for one in schemas:
         result = _Result()
@@ -274,7 +272,7 @@ def _fits(value: float, schema: Schema) -> bool:
     """Return whether a number has a place in the type and format its schema names."""
     if schema.types == ("integer",):
         if not float(value).is_integer():
-            return False  # told as a wrong type already, and once more here
+            return False  # reported as a wrong type already, and once more here
         return int(value) in (_INT32 if schema.format == "int32" else _INT64)
     return schema.format != "float" or math.isinf(value) or abs(value) <= _FLOAT_MAX
 

@@ -1,9 +1,6 @@
-"""What may a version of a CustomResourceDefinition say beside its schema?
-
-Deprecation warnings, printer columns, subresources and selectable fields.
+"""Validation of a definition's version: deprecation warning, printer columns, subresources, selectable fields.
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order.
-Not here: schemas (.structural, .schema_rules), the versions together (.definition_rules).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How does each metric of a HorizontalPodAutoscaler look in the annotations of autoscaling/v1, and in v2?
+"""Metrics of a HorizontalPodAutoscaler in the annotations of autoscaling/v1, converted from and to v2.
 
-The layout in the annotations is that of the former v2beta1: one source of five, with names of its own.
-Not here: the rest of the document (weir.objects.autoscaler_versions).
+The annotations use the layout of the former v2beta1: one of five sources, with names of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""How does a HorizontalPodAutoscaler look in autoscaling/v1, and what does one written there say in v2?
+"""Conversion of HorizontalPodAutoscaler between autoscaling/v1 and v2.
 
-v1 knows one metric: CPU utilization. Whatever else v2 says travels in annotations of v1, so that reading and writing
-back in v1 loses nothing: the other metrics, the current values, the conditions and the behavior.
-What surprises: the metrics in the annotations have a layout of their own (that of the former v2beta1), and the behavior
-stands there with its Go names. An annotation that cannot be read is dropped, as if it were not there.
-Not here: one metric (weir.objects.autoscaler_metrics), who asks (weir.objects.versions), defaults
-(weir.objects.defaults.others).
+v1 has one metric, CPU utilization. Everything else of v2 is in annotations of v1, so that a round trip loses nothing:
+the other metrics, current values, conditions and behavior. The behavior is there with its Go names. An annotation
+that cannot be parsed is dropped.
 """
 
 from __future__ import annotations

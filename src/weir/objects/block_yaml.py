@@ -1,11 +1,8 @@
-"""What does a large dump hold, when places in it do not matter? A fast reader for the YAML that machines write.
+"""Fast reader for plain block YAML as `kubectl get -o yaml` writes it, without positions.
 
-`kubectl get -o yaml` writes plain block YAML: one entry a line, no anchors, no flow collections. That is read here
-line by line, many times faster than by composing nodes. Whatever is not that plain (quotes over several lines,
-flow collections, aliases, tags, comments behind values) is *unusual*: inside a list only that one item is handed
-to the full reader, elsewhere the whole text is.
-What this reads, it reads exactly as the full reader does: that is its definition, and a test holds them together.
-Not here: places, errors, hostile text (weir.objects.manifest, which this gives up to).
+Reads line by line, many times faster than composing nodes. Anything else (multi-line quotes, flow collections,
+aliases, tags, trailing comments) is *unusual*: inside a list only that item is given to the full reader, elsewhere
+the whole text is. Must read exactly what weir.objects.manifest reads; a test compares them.
 """
 
 from __future__ import annotations

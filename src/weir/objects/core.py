@@ -1,9 +1,7 @@
-"""What do pods and nodes say that weir reasons about? Frozen views of core/v1 documents.
+"""Pod and Node views: frozen structs of the core/v1 fields that decisions read.
 
-A view holds only the fields that a decision reads; the document itself stays whole elsewhere. Field names
-are Kubernetes' in snake case, the wire spelling is derived. Views are lenient on purpose: `read` turns a
-wrong type into one ViewError naming the place, and the API server's validation is a separate step.
-Not here: volumes and claims (weir.objects.volumes), what may be written (weir.validate).
+Field names are Kubernetes' in snake case. Views are lenient: `read` turns a wrong type into one ViewError naming the
+field, and validation is a separate step.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ V = TypeVar("V", bound="View")
 
 
 class ViewError(ValueError):
-    """A document whose shape does not fit its kind; the message names the field."""
+    """A document that does not have its kind's structure; the message names the field."""
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):

@@ -1,9 +1,7 @@
-"""Which features of a kubelet does a pod need, and which does a node declare?
+"""Kubelet features that a pod requires, and those that a node declares.
 
-Spec: KEP-5328 "Node Declared Features". Kubelets list features that are still being rolled out in
-`status.declaredFeatures`; which of them a pod needs is read off its fields.
-Not here: who asks (weir.scheduler.plugins.node_declared_features, weir.simulation.kubelet.admit); features that only
-matter when a pod is changed (resizing).
+Spec: KEP-5328 "Node Declared Features". Kubelets list features that are being rolled out in
+`status.declaredFeatures`; which of them a pod requires follows from its fields.
 """
 
 from __future__ import annotations

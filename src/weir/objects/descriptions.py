@@ -1,9 +1,7 @@
-"""What does a field mean, in Kubernetes' own words?
+"""Field and kind descriptions for OpenAPI, from the package lightkube-models.
 
-The package lightkube-models carries the description of every kind and field in its docstrings. Its modules are read
-as text, never imported: importing them pulls in a whole client, 23 MB and a sixth of a second. Read when an OpenAPI
-document is first asked for. Fields of weir's own are described here.
-Not here: which fields there are (weir.objects.schema).
+Its modules are parsed as text, never imported: importing them costs 23 MB and a sixth of a second. Loaded when an
+OpenAPI document is first requested. Fields of weir's own are described here.
 """
 
 from __future__ import annotations

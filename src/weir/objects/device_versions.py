@@ -1,10 +1,11 @@
-"""How does an object of resource.k8s.io look in another of its versions?
+"""Conversion of resource.k8s.io objects between API versions.
 
 Spec: KEP-4381 "API versions", dra.md 1.12 "Differences between served versions". v1 is the hub: v1beta2 and v1alpha3
-have its layout, v1beta1 keeps a device's fields under `basic` and those of `exactly` in the request itself.
-What surprises: in v1beta1 an empty node name and `allNodes: false` mean "not set"; in v1 they are mistakes.
-Nothing is lost in either direction: what a version does not name is carried along where it stands.
-Not here: the relaxed dialect v1alpha4 (weir.objects.v1alpha4), ownership of fields (weir.apiserver.patches).
+have its layout, v1beta1 keeps a device's fields under `basic` and those of `exactly` in the request itself. v1 is the
+hub: v1beta2 and v1alpha3 have its layout, v1beta1 keeps a device's fields under `basic` and those of `exactly` in the
+request itself. In v1beta1 an empty node name and `allNodes: false` mean "not set"; in v1 they are invalid. Fields
+that a version does not have are kept in place, so nothing is lost. The relaxed dialect v1alpha4 is in
+weir.objects.v1alpha4.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Which document does a request body hold, and is it of the kind the URL speaks about?
+"""Decodes request bodies into documents of the expected kind.
 
-Spec: apiserver.md 2 "Decoding" (every 400 text, `fieldValidation`). A document is a plain dict kept whole, as the
-real server would print it after reading it: quantities canonical, times in UTC, zero values dropped or printed as
-Go does, unknown fields gone. Almost every body takes the fast way (weir.objects.fast_decoder); the exact one
-(weir.objects.strict_decoder) is for bodies with something odd about them, and finds the words.
-Not here: defaults (weir.objects.defaults), rules about values (weir.validate).
+Spec: apiserver.md 2 "Decoding" (every 400 text, `fieldValidation`). A document is a plain dict as the API server
+would print it: quantities canonical, times in UTC, zero values dropped or printed as Go does, unknown fields dropped.
+Almost every body is decoded by weir.objects.fast_decoder; weir.objects.strict_decoder handles the rest and produces
+the error messages.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def check(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return an already parsed *document* read as its kind, and its warnings.
 
-    Raises DecodeError with the decoder's sentence alone, for whoever has to wrap it (the result of a patch).
+    Raises DecodeError with the decoder's message alone, for callers that wrap it (the result of a patch).
     """
     root = root_of(kind)
     if _too_deep(document):

@@ -1,8 +1,8 @@
-"""Which feature gates does an object need? Read from its fields, without judging them.
+"""Feature gates that an object needs, read from its fields.
 
-Spec: KEP-5471, KEP-5721 and KEP-5500 (tolerations and node affinity), KEP-5055 (device taints and their rules).
-An answer about an object that needs no gate is the same whatever the cluster's gates are.
-Not here: whether the gates are on (weir.gates, weir.client.cluster_gates), what lint says of it (W014).
+Spec: KEP-5471, KEP-5721 and KEP-5500 (tolerations and node affinity), KEP-5055 (device taints and their rules). The
+result for an object that needs no gate does not depend on the cluster's gates. Whether gates are enabled is in
+weir.gates and weir.client.cluster_gates.
 """
 
 from __future__ import annotations

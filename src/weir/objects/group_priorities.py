@@ -1,6 +1,6 @@
-"""In which order are the groups of the API listed, and the versions of each? By the priorities upstream gives them.
+"""Order of API groups and versions in discovery, by upstream's priorities.
 
-A group is listed before those of a smaller priority, by name among equals; the group that registers groups is first.
+Higher priority first, by name among equals; apiregistration.k8s.io comes right after the core group.
 """
 
 from __future__ import annotations

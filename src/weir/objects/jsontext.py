@@ -1,9 +1,7 @@
-"""What does this JSON text hold, with every duplicate key and number literal kept?
+"""JSON parser that keeps duplicate keys and number literals.
 
-Spec: apiserver.md 2 "Decoding". The careful reader behind weir.objects.strict_decoder: objects come back as pairs (a
-duplicate key is something to report), fractions keep their spelling (`1.0` is not an integer to Go), and text that
-is not JSON raises JsonError in the words of Go's scanner.
-Not here: the fast reader (weir.objects.fast_decoder), YAML (weir.objects.document).
+Spec: apiserver.md 2 "Decoding". For weir.objects.strict_decoder: objects are lists of pairs, fractions keep their
+spelling (`1.0` is not an integer to Go), and invalid JSON raises JsonError with the message of Go's scanner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What does the API know of a kind? Names, scope, verbs, subresources, where it is stored and how it is deleted.
+"""The Kind row: names, scope, verbs, subresources, storage and deletion policy.
 
 Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default policies), 14 "Discovery".
-Not here: which kinds there are (weir.objects.kinds), those of definitions (weir.objects.served_kinds), the fields of a
-kind (weir.objects.schema).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Every kind the API serves, one row each.
+"""The kinds the API serves, one row each.
 
-Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default policies), 14 "Discovery".
-Adding a kind is adding a row: routing, discovery, storage keys, authorization names and the fallback printer
-follow from it. What a row cannot say (defaults, validation, printer cells) is keyed by its `kind`.
-Rows with `stored=False` only describe bodies (Binding, Eviction, Scale, reviews, options).
-Not here: what a row can say (weir.objects.kind), the fields of a kind (weir.objects.schema), its columns
-(weir.apiserver.printers.tables).
+Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default policies), 14 "Discovery". Adding a kind is
+adding a row: routing, discovery, storage keys, authorization names and the fallback printer follow from it. Defaults,
+validation and printer cells are keyed by its `kind`. Rows with `stored=False` only describe bodies (Binding,
+Eviction, Scale, reviews, options).
 """
 
 from __future__ import annotations
@@ -403,7 +401,7 @@ KINDS: tuple[Kind, ...] = (
     _row("coordination.k8s.io", "v1", "Lease", "leases", create_on_update=True, unconditional_update=False),
     _row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, unconditional_update=False),
     _row("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", generation=True),
-    # What nobody stores: the use of pods and nodes, measured when it is asked for.
+    # Not stored: resource usage of pods and nodes, computed per request.
     _measured("NodeMetrics", "nodes", namespaced=False),
     _measured("PodMetrics", "pods"),
     # Bodies that are spoken on subresources and in delete requests; not resources of their own.

@@ -1,9 +1,8 @@
-"""Which documents does this text hold, and where does each field stand in it?
+"""Reads YAML and JSON manifests with the position of every field.
 
-Reads YAML and JSON as Kubernetes' own tools read them: YAML 1.1 words (`yes`, `on`, `0o17`), timestamps left
-as text, keys made strings, merge keys applied. Every document remembers its places, so that a message can
-point at the line and column. Hostile text (deep nesting, alias bombs, binary) ends in one ManifestError.
-Not here: what a document means (weir.objects.core) or whether it is valid (weir.validate).
+Like Kubernetes' tools: YAML 1.1 words (`yes`, `on`, `0o17`), timestamps as text, keys as strings, merge keys applied.
+Positions let a message point at line and column. Hostile text (deep nesting, alias bombs, binary) raises one
+ManifestError.
 """
 
 from __future__ import annotations

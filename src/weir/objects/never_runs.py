@@ -1,6 +1,6 @@
-"""Which container stands in a pod that is asked about and never started?
+"""The placeholder container of pods that are only validated and never started.
 
-A pod must have one, of an image that nobody pulls: probes of what a server accepts, and the operator's sentinel.
+Used by probes of what a server accepts, and by the operator's sentinel.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How much do the containers of a pod need together? The one sum, for every unit it is counted in.
+"""Total resources of a pod's containers.
 
-Spec: core.md 3.7.5 (request of a pod). Containers and sidecars (init containers that keep running) add up; other init
-containers run one after another, each beside the sidecars started before it, so the greatest of those sums counts
-where it exceeds what runs later. Pod-level cpu, memory and hugepages replace the sum.
-Admission, validation and quotas read the wire form of a spec as exact quantities (`container_totals`, `pod_total`).
-Not here: what the scheduler counts, in whole units with overhead and resizes (weir.objects.requests).
+Spec: core.md 3.7.5 (request of a pod).
+Containers and sidecars (restartable init containers) add up; other init containers run one after another beside the
+sidecars started before, so the largest of those sums counts where it exceeds what runs later. Pod-level cpu, memory
+and hugepages replace the sum. Admission, validation and quotas use exact quantities (`container_totals`,
+`pod_total`); the scheduler's sums with overhead and resizes are in weir.objects.requests.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def raise_to(total: dict[str, A], amounts: Mapping[str, A]) -> None:
 
 
 def is_pod_level(resource: str) -> bool:
-    """Return whether a pod as a whole may ask for *resource*."""
+    """Return whether *resource* may be requested at pod level."""
     return resource in QOS_RESOURCES or resource.startswith("hugepages-")
 
 

@@ -1,14 +1,13 @@
-"""How much do the containers of a simulated pod use? What annotations say, else a share of what they ask for.
+"""Simulated resource usage of containers, from annotations or as a share of their requests.
 
-    weir.dev/cpu-usage      on a pod: what each of its containers uses ("250m")
+    weir.dev/cpu-usage      on a pod: usage of each container ("250m")
     weir.dev/memory-usage   the same of memory ("300Mi")
     weir.dev/cpu-load       on a workload: what all its running pods use together, each an equal part ("2400m")
     weir.dev/memory-load
 
-With a container's name behind it (`weir.dev/cpu-usage.app`) an annotation is about that container. A load is what makes
-an autoscaler come to rest: the more pods share it, the less each uses. It may stand on whatever controls the pods,
-however far above; the topmost counts, because Deployments hand their annotations down.
-Not here: who may ask (weir.apiserver.resource_metrics).
+With a container's name appended (`weir.dev/cpu-usage.app`) an annotation is about that container. A load is shared by
+the pods, so an autoscaler converges. It may be on any controller above the pods; the topmost counts, because
+Deployments copy their annotations down.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ SCALES: Final = {"cpu": -9, "memory": 0}
 class UsageModel:
     """What is known of the usage of pods that say nothing about it themselves."""
 
-    #: the part of its request that a container uses; None: nobody knows, and nothing is reported
+    #: the part of its request that a container uses; None: unknown, and not reported
     share: float | None = 0.5
 
 

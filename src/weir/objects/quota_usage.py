@@ -1,10 +1,8 @@
-"""How much of a quota does one object use?
+"""Quota usage of one object.
 
-Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under the names quotas use (`pods`,
-`requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage`, `gpu.deviceclass.resource.k8s.io/devices`
-…). A pod that has come to its end uses nothing. Scopes say which pods a quota is about.
-Not here: what is used in all (weir.controllers.cluster.resource_quota), refusing
-(weir.apiserver.admission.resource_quota).
+Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under quota names (`pods`, `requests.cpu`,
+`limits.memory`, `count/deployments.apps`, `requests.storage`, `gpu.deviceclass.resource.k8s.io/devices` …). A
+finished pod uses nothing. Scopes select the pods that a quota counts.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ def _pod_usage(pod: Mapping[str, Any]) -> Amounts:
 
 
 def class_of_claim(claim: Mapping[str, Any]) -> str | None:
-    """Return the class a claim asks for; None when it leaves the choice, "" when it wants none."""
+    """Return the claim's class; None when it is left to the default, "" for no class."""
     annotations = (claim.get("metadata") or {}).get("annotations") or {}
     if CLASS_BETA in annotations:
         return str(annotations[CLASS_BETA])
@@ -99,7 +97,7 @@ def _add_service(used: Amounts, spec: Mapping[str, Any]) -> None:
 
 
 def _add_devices(used: Amounts, spec: Mapping[str, Any]) -> None:
-    """Count the devices of each class that a claim may get; of alternatives the most that one of them asks for."""
+    """Count the devices of each class that a claim may get; of alternatives, the largest request."""
     counts: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}

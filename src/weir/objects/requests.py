@@ -1,11 +1,9 @@
-"""How much does this pod ask for, and how much does this node give?
+"""Resource requests of pods and allocatable resources of nodes, in whole units.
 
-Spec: the request rule of NodeResourcesFit: the sum of weir.objects.pod_resources in whole units, plus overhead;
-pod-level requests replace the sum for cpu, memory and hugepages.
-A pod that is being resized in place keeps the most of what it asks for, was given and has until the resize is done.
-What surprises: a limit without a request is a request (the API server writes it so when the pod is created),
-so hand-written manifests and stored pods give the same answer here.
-Not here: whether it fits (the caller compares), what may be written (weir.validate).
+Spec: the request rule of NodeResourcesFit: the sum of weir.objects.pod_resources plus overhead; pod-level requests
+replace the sum for cpu, memory and hugepages. During an in-place resize the largest of desired, allocated and actual
+counts. A limit without a request counts as a request (the API server defaults it so), so manifests and stored pods
+give the same result.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ def restarts(container: Container) -> bool:
 
 
 def container_requests(container: Container, owner: str = "") -> Amounts:
-    """Return what one container asks for."""
+    """Return the requests of one container."""
     return _counted(_wanted(container.resources, owner))
 
 
@@ -108,7 +106,7 @@ def _together(pod: Pod, wanted: Callable[[Container], dict[str, int]]) -> dict[s
 
 
 def asks_for_all(pod: Pod) -> bool:
-    """Return whether *pod* asks for resources as a whole, and not only container by container."""
+    """Return whether *pod* has pod-level requests."""
     resources = pod.spec.resources
     return resources is not None and any(
         is_pod_level(name) for name in (resources.requests or resources.limits or ())
@@ -120,7 +118,7 @@ def _pod_level(
 ) -> dict[str, int]:
     if resources is None:
         return {}
-    # A pod-level limit stands for a request only where no container asks for the resource.
+    # A pod-level limit counts as a request only if no container requests the resource.
     limits = {r: n for r, n in _read(resources.limits, owner).items() if not total.get(r)}
     wanted = {**limits, **_read(resources.requests, owner)}
     return {r: n for r, n in wanted.items() if is_pod_level(r)}
@@ -130,7 +128,7 @@ def _pod_level(
 
 
 def says_what_it_has(pod: Pod) -> bool:
-    """Return whether a kubelet has said how much *pod* was given, or that it cannot have what it asks for now."""
+    """Return whether a kubelet has reported allocated resources of *pod*, or that its resize is infeasible."""
     status = pod.status
     if status.conditions and _infeasible(pod):
         return True
@@ -141,13 +139,13 @@ def says_what_it_has(pod: Pod) -> bool:
 
 
 def _infeasible(pod: Pod) -> bool:
-    """Return whether the node has refused the resize: what the pod asks for now does not count then."""
+    """Return whether the node rejected the resize: the desired resources do not count then."""
     pending = next((c for c in pod.status.conditions or () if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
 def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner: str) -> dict[str, int]:
-    """Return the most of what the containers ask for, were given and have."""
+    """Return the largest of the containers' desired, allocated and actual resources."""
     status, refused = pod.status, _infeasible(pod)
     total = {} if refused else dict(asked)
     if status.allocated_resources is not None and status.resources is not None and status.resources.requests:
@@ -177,7 +175,7 @@ def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner:
 
 
 def _most_of_pod_level(pod: Pod, asked: dict[str, int], owner: str) -> dict[str, int]:
-    """Return the same for what the pod as a whole asks for."""
+    """Return the same for pod-level resources."""
     resources = pod.status.resources
     if not asked or resources is None:
         return asked
@@ -203,7 +201,7 @@ def host_ports(pod: Pod) -> Iterator[HostPort]:
 
 
 def total_requests(pods: Sequence[Pod]) -> Amounts:
-    """Return what *pods* ask for together; pods that ask for the same are read once."""
+    """Return the total requests of *pods*; equal requests are computed once."""
     total: Amounts = {}
     alike: dict[_Plain, int] = {}
     for pod in pods:
@@ -265,7 +263,7 @@ def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> Amounts:
 
 
 def show_amount(resource: str, amount: int) -> str:
-    """Return *amount* as people write it.
+    """Return *amount* as a quantity.
 
     >>> show_amount("cpu", 1500), show_amount("memory", 3 * 2**29), show_amount("nvidia.com/gpu", 4)
     ('1500m', '1536Mi', '4')

@@ -1,10 +1,9 @@
-"""What do resource.k8s.io/v1 objects say that weir reasons about? Frozen views of slices, claims, classes and rules.
+"""Views of resource.k8s.io/v1 objects: frozen structs of slices, claims, classes and rules.
 
-Spec: dra.md 1.2–1.10. As in weir.objects.core, a view holds only what a decision reads and is lenient on purpose.
-Device tolerations have the fields of pod tolerations, so they are the same view: one comparison serves both (D-15).
-What surprises: `deviceSelector` absent and `deviceSelector: {}` are opposites (nothing, everything), so the view
-keeps None apart from an empty selector.
-Not here: what may be written (weir.validate), other API versions (weir.apiserver.registry.conversion).
+Spec: dra.md 1.2–1.10.
+Lenient and partial like weir.objects.core. Device tolerations are the same view as pod tolerations: one comparison
+serves both (D-15). An absent `deviceSelector` and `deviceSelector: {}` are opposites (nothing, everything), so the
+view distinguishes None from an empty selector.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ class CapacityRequirements(View, frozen=True):
 
 
 class DeviceSubRequest(View, frozen=True):
-    """What one request (`exactly`) or one alternative of it (`firstAvailable`) asks for."""
+    """One request (`exactly`) or one alternative of it (`firstAvailable`)."""
 
     name: str = ""
     device_class_name: str = ""

@@ -1,7 +1,6 @@
-"""What kind of resources does a pod ask for: none, extended ones, some for the pod as a whole?
+"""Classifies a pod's resources: best effort, extended, pod-level.
 
 Spec: apiserver.md 5.1 (qosClass). Works on the wire form of a pod's spec.
-Not here: how much (weir.objects.pod_resources), qosClass in the status (weir.apiserver.strategies).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from weir.values.quantity import find_quantity
 
 
 def is_best_effort(spec: Mapping[str, Any]) -> bool:
-    """Return whether no container asks for, or is limited to, any cpu or memory.
+    """Return whether no container has a cpu or memory request or limit.
 
     >>> is_best_effort({"containers": [{"resources": {"requests": {"cpu": "0"}}}]})
     True
@@ -48,7 +47,7 @@ def is_extended_resource(name: str) -> bool:
 
 
 def sets_pod_level(spec: Mapping[str, Any]) -> bool:
-    """Return whether the pod as a whole asks for something.
+    """Return whether the pod has pod-level resources.
 
     >>> sets_pod_level({"resources": {"limits": {"cpu": "1"}}}), sets_pod_level({"resources": {}})
     (True, False)

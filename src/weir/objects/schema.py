@@ -1,12 +1,10 @@
-"""Which fields does a kind have, of which type, and how do lists of it merge?
+"""Field table: the fields of each kind, their types and merge strategies.
 
 Spec: apiserver.md 2 "Decoding" (Go names in error texts), 6 "managedFields" (list types), 7 "Patch" (merge keys);
 core.md 1.2 and dra.md 0 for the fields weir adds (`ADDED`).
-The table `fields.json` is generated from Kubernetes' own types (tools/fields/main.go) because no schema document
-carries all of it: which zero values are printed, Go type names, patch strategies, list types. A test holds it
-against the package lightkube-models, which is also where OpenAPI takes its descriptions from.
-Structs are parsed from the table when first asked for: a process that serves pods never reads Ingress.
-Not here: what a value must look like beyond its type (weir.validate), defaults (weir.objects.defaults).
+`fields.json` is generated from Kubernetes' types (tools/fields/main.go) because no schema document has all of it:
+which zero values are printed, Go type names, patch strategies, list types. A test compares it with the package
+lightkube-models. Structs are parsed on first use.
 """
 
 from __future__ import annotations

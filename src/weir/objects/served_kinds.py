@@ -1,9 +1,7 @@
-"""Which kinds does a server serve now? The rows of the table, and those that joined while it runs.
+"""The kinds a server serves now: the table's rows and those registered at run time.
 
-The table (weir.objects.kinds) never changes. What a CustomResourceDefinition makes joins a registry that belongs to one
-server and leaves it with the definition. Beside it stand the group versions for which an APIService names who answers,
-of which no kind is known here. Nothing here is global: two servers of one process know nothing of each other.
-Whoever keeps something that depends on what is served remembers `version` with it.
+The table (weir.objects.kinds) is constant. Kinds of CustomResourceDefinitions are in a registry per server, with the
+group versions of APIServices served elsewhere. Caches of derived data keep `version` with it.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class ServedKinds:
         self.registered: Mapping[tuple[str, str], Registered] = {}  #: by group and version
 
     def register(self, found: Mapping[tuple[str, str], Registered]) -> None:
-        """Know *found* as the group versions of APIServices that somebody wrote."""
+        """Set the group versions of APIServices to *found*."""
         if found != self.registered:
             self.registered = dict(found)
             self.version += 1

@@ -1,10 +1,9 @@
-"""Does this JSON value fit the struct, field by field, and what would Go's decoder say?
+"""Exact decoder: decodes JSON values into structs with the errors of Go's decoder.
 
-Spec: apiserver.md 2 "Decoding": wrong types, bad quantities and times, unknown and duplicate fields. The exact and
-slow reader: it is asked when the fast one (weir.objects.fast_decoder) refuses a body, and is its oracle in the tests.
-What surprises: Go reports the first wrong type only after reading everything, but a bad quantity or time at once;
-a duplicate struct or map is merged into the first, a duplicate list replaces it; null leaves a field as it was.
-Not here: JSON syntax (weir.objects.jsontext), choosing the kind (weir.objects.document).
+Spec: apiserver.md 2 "Decoding": wrong types, bad quantities and times, unknown and duplicate fields.
+Used when weir.objects.fast_decoder rejects a body, and its oracle in tests. Go reports the first wrong type only
+after reading everything, but a bad quantity or time at once; a duplicate struct or map is merged into the first, a
+duplicate list replaces it; null leaves a field unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where does a workload keep its pods' description?
-
-One table for everyone who looks inside workloads: validation, lint, explain and the controllers.
-"""
+"""Paths of pod templates in workloads."""
 
 from __future__ import annotations
 

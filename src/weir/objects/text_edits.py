@@ -1,10 +1,8 @@
-"""How does the text of a document change when its value does? As little of it as possible, comments and layout kept.
+"""Edits the text of a document for a changed value, keeping comments and layout.
 
-`changed_text` walks the old value, the new one and the places of the old one together, and edits only where they
-differ: a scalar is exchanged where it stands, new entries follow the last one, removed ones go with their lines.
-What surprises: the result is read again and must be exactly the new value; where an edit cannot do that (a value that
-an alias repeats elsewhere, say) there is no answer, and the caller shows the value in another form.
-Not here: which value is wanted (weir.explain.fix), findings that carry their own edit (weir.lint.edits).
+`changed_text` walks the old value, the new value and the old positions together, and edits only where they differ.
+The result is parsed again and must equal the new value; where an edit cannot achieve that (a value that an alias
+repeats, say) it returns nothing.
 """
 
 from __future__ import annotations

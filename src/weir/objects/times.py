@@ -1,8 +1,7 @@
-"""Which moment does a time of the API name, and what does Go say when it cannot be read?
+"""RFC 3339 times of the API: Time and MicroTime, with Go's errors.
 
-Spec: apiserver.md 2 "Decoding" (bad micro time). A `Time` keeps seconds, a `MicroTime` exactly six fractional
-digits; both are printed in UTC.
-Not here: durations (weir.values.duration), clocks (weir.clock).
+Spec: apiserver.md 2 "Decoding" (bad micro time). `Time` keeps seconds, `MicroTime` exactly six fractional digits;
+both print in UTC.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What does a manifest written the way KEP-5471 prints its stories mean?
+"""Converts manifests in the style of KEP-5471's stories to v1.
 
-Spec: dra.md 1.13 "Relaxed input dialect" (D-17). The stories of KEP-5471 use `resource.k8s.io/v1alpha4`, which never
-existed: bodies under `basic` with `taints` beside it, plain values for attributes, claims without `devices`, pools
-without numbers. `relax` turns such a document into the layout of v1 and touches nothing else.
-What surprises: it never refuses anything. What it does not understand stays as it is and is the decoder's to refuse.
+Spec: dra.md 1.13 "Relaxed input dialect" (D-17). The stories use `resource.k8s.io/v1alpha4`, which never existed:
+bodies under `basic` with `taints` beside it, plain values for attributes, claims without `devices`, pools without
+numbers. `relax` changes only these and rejects nothing; the rest is the decoder's.
 """
 
 from __future__ import annotations

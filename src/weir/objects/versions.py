@@ -1,8 +1,6 @@
-"""How does an object look in the version it is stored in, and back? One entry a group that has several layouts.
+"""Conversion to and from the hub version, per group.
 
-A kind whose row names a hub (weir.objects.kinds) is stored, validated and reasoned about in the hub's layout; the other
-versions are what clients may read and write.
-Not here: the layouts themselves (weir.objects.device_versions, weir.objects.autoscaler_versions).
+A kind whose row names a hub (weir.objects.kinds) is stored, validated and reasoned about in the hub's layout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Views of what pods store to: PersistentVolumes, their claims and StorageClasses, with the fields weir reasons about.
-
-Not here: pods, nodes and how a document is read (weir.objects.core), volumes as the scheduler sees them
-(weir.scheduler.volumes).
-"""
+"""Views of PersistentVolume, PersistentVolumeClaim and StorageClass."""
 
 from __future__ import annotations
 

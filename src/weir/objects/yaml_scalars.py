@@ -1,7 +1,4 @@
-"""Which value does a scalar of YAML stand for? Words, numbers and keys as the Go library reads them.
-
-Not here: documents, places and nesting (weir.objects.manifest), values of whole documents (weir.objects.yaml_values).
-"""
+"""YAML scalar resolution: words, numbers and keys as Go's YAML library reads them."""
 
 from __future__ import annotations
 

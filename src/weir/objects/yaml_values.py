@@ -1,12 +1,10 @@
-"""What values does this YAML text hold? A reader that never holds more than the values, for text from strangers.
+"""Memory-bounded YAML reader for request bodies.
 
-Composing nodes (weir.objects.manifest) keeps two marks for every word: a text of three megabytes becomes hundreds of
-megabytes. This reads the parser's events one by one, keeps values alone, and counts them: a text that holds, or by its
-aliases becomes, more than *most* values is refused at the value that is too many.
-Plain definition: weir.objects.manifest.read_manifest; tests/unit/objects/test_yaml_values.py holds them together. Where
-the two readers' words differ, these are those of the reader in the API server: an anchor may be given again, and an
-alias without one is named.
-Not here: places of values (weir.objects.manifest), what a document means (weir.objects.document).
+Composing nodes (weir.objects.manifest) keeps two marks per scalar: three megabytes become hundreds. This reads parser
+events, keeps only values, and rejects text with more than *most* values, counting what aliases repeat. Messages are
+those of the API server's reader: an anchor may be redefined, and an undefined alias is named.
+
+Same values as weir.objects.manifest.read_manifest; tests/unit/objects/test_yaml_values.py compares them.
 """
 
 from __future__ import annotations

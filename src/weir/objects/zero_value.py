@@ -1,7 +1,7 @@
-"""What does an object of this kind print when nothing is set?
+"""Zero value of a kind.
 
-Spec: apiserver.md 10.2 "Events": a BOOKMARK carries the zero value of its kind. Fields that are always printed
-appear with their empty value, everything else is absent.
+Spec: apiserver.md 10.2 "Events": a BOOKMARK carries the zero value of its kind. Fields that are always printed have
+their empty value, everything else is absent.
 """
 
 from __future__ import annotations

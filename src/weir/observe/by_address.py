@@ -1,7 +1,6 @@
-"""Whose connection makes room when there are too many? The oldest of the address that has most.
+"""Connection limit that evicts the oldest connection of the address with the most.
 
-So one machine that opens whatever it can loses its own, and another always finds room.
-Not here: what a connection is, and how it is cut off (whoever listens).
+One client that opens many connections loses its own, and other clients still get in.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ByAddress(Generic[Item]):
         self._count += 1
         if self._count <= self._most:
             return None
-        # the newcomer counts too: who comes once more makes room among its own
+        # the new connection counts too, so a repeated client evicts its own
         most = max(self._of, key=lambda known: len(self._of[known]))
         evicted = next(iter(self._of[most]))
         self.discard(most, evicted)

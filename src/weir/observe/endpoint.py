@@ -1,8 +1,7 @@
-"""How do a component's metrics and health reach the outside? A few fixed pages over plain HTTP on loopback.
+"""Metrics and health pages of a component, over plain HTTP on loopback.
 
-GET and HEAD of the pages it was given, nothing else: no state, no input beyond the path. A request that is not HTTP,
-too long or too slow is dropped, and so is a reader that does not take its answer; connections are bounded by number.
-Not here: what the pages say (weir.observe.metrics), the API server's own endpoints (weir.apiserver).
+Only GET and HEAD of fixed pages. Requests that are malformed, too long or too slow are dropped, and so are slow
+readers; the number of connections is bounded.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Page(NamedTuple):
     body: bytes
 
 
-#: By path; a page that others have to be asked for comes later.
+#: By path; a page that is collected from other processes is a coroutine.
 Pages = Mapping[str, Callable[[], "Page | Awaitable[Page]"]]
 
 

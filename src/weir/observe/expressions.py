@@ -1,8 +1,7 @@
-"""How well do a component's CEL caches work, and what do expressions cost? KEP-5500 asks for cache hit rates.
+"""CEL metrics of a component: cache hits and evaluation cost.
 
-Upstream has no such metrics; the names are weir's own. Each component that matches tolerations has a cache of its own
-(KEP-5500 "Other Affected Plugins and Components"), told apart by the label `cache`.
-Not here: the cache (weir.cel.cache), the API server's compilations (weir.apiserver.metrics).
+KEP-5500 requires cache hit rates; upstream has no such metrics, so the names are weir's. Each component that matches
+tolerations has its own cache (KEP-5500 "Other Affected Plugins and Components"), distinguished by the label `cache`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which features does a component run with? Upstream's metric of its feature gates, and one for simulated clusters.
+"""The metric `kubernetes_feature_enabled` of a component, and one for the components of a simulated cluster.
 
-`kubernetes_feature_enabled` is what every Kubernetes component says of its own gates. Where several components share
-one process (`weir up`), only the API server's page can be reached, so there it also says what the others run with.
-Not here: reading it (weir.client.cluster_gates).
+Where several components share a process (`weir up`), only the API server's metrics are reachable, so they also report
+the others' gates.
 """
 
 from __future__ import annotations

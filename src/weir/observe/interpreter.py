@@ -1,8 +1,7 @@
-"""How is Python set for a process that serves for a long time?
+"""Garbage collector and allocator settings of long-running processes.
 
-The collector looks for cycles whenever so many objects were made; requests, watches and decisions make hardly any
-cycles, and each look walks over everything that lives for good. So what is there at the start is left out for good, and
-the rest is looked at rarely.
+Requests, watches and decisions create few cycles, and each full collection walks everything long-lived. So objects
+alive at startup are frozen, and collections are rare.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def calm_collector() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
-#: Objects made before the young are looked at, looks before the older ones are, and before all that live long.
+#: Thresholds of the three generations.
 _RARELY: Final = (1_000_000, 20, 100)
 
 
@@ -48,7 +47,7 @@ _MALLOC: Final = {-3: 128 << 10, -1: 1 << 20, -8: 1}
 
 
 def return_memory() -> None:
-    """Let freed blocks of bodies and answers go back to the machine, where the C library can be told so.
+    """Return freed blocks of bodies and responses to the system, where the C library supports it.
 
     Left alone it learns to keep blocks of up to 32 MiB for later, and a heap for each thread: after some hundred large
     bodies at once a server keeps several times what it holds.

@@ -1,7 +1,4 @@
-"""How does one port serve the metrics of several processes? It asks each for its page and joins the texts.
-
-Not here: the components of one process on one page (weir.observe.metrics.render_together).
-"""
+"""Metrics of several processes on one port: fetches each page and joins the texts."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 def join(texts: Mapping[str, bytes]) -> bytes:
-    """Return the metrics of several components as one text, told apart by the label `component`.
+    """Return the metrics of several components as one text, distinguished by the label `component`.
 
     A metric that has such a label of its own keeps it.
 

@@ -1,13 +1,11 @@
-"""How do weir's components speak? One line an event, a fixed sentence and key=value pairs, as loud as `-v` asks for.
+"""Structured logging of weir's components: one line per event, a fixed message and key=value pairs.
 
-Three forms, as `--logging-format` names them: `plain`
-(`2026-06-01T10:00:00.123Z info weir.apiserver Serving address=127.0.0.1:6443`), `text`, which is klog's, and `json`,
-with the field names of Kubernetes' components. A value that holds a space, a quote, `=` or a control character is
-printed as a JSON string, so that a line stays a line and cannot be forged.
-Levels are klog's: errors and warnings are always told, `Log.v(n, …)` from `-v n` on. What each level shows is in
-docs/reference/logs.md. Only components and edges speak; what decides is pure and says nothing.
-A trouble that concerns every request (a full disk) is not logged a hundred times a second: of one warning or error five
-lines in ten seconds are enough, and the next line says how many were left out.
+Formats by `--logging-format`: `plain` (`2026-06-01T10:00:00.123Z info weir.apiserver Serving
+address=127.0.0.1:6443`), `text` (klog's) and `json`, with the field names of Kubernetes' components. A value with a
+space, quote, `=` or control character is printed as a JSON string, so that lines cannot be forged. Levels are klog's:
+errors and warnings always, `Log.v(n, …)` from `-v n` on (docs/reference/logs.md). Only components and edges log; pure
+code does not. Of one warning or error at most five lines in ten seconds are written, and the next line says how many
+were dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ MOST_VERBOSE: Final = 10
 #: Parts of paths whose bodies are never logged, at whatever level.
 CONFIDENTIAL: Final = ("/secrets", "/token", "tokenreviews")
 
-# Who uses weir as a library and asks for no logs gets none.
+# Library users who configure no logging get none.
 logging.getLogger("weir").addHandler(logging.NullHandler())
 
 
@@ -165,7 +163,7 @@ class Log:
         self._logger = logging.getLogger(name)
 
     def shows(self, verbosity: int) -> bool:
-        """Return whether `v(verbosity, …)` would print: asked before something is only worked out for a log."""
+        """Return whether `v(verbosity, …)` would print: check before computing values only for a log."""
         return self._logger.isEnabledFor(logging.INFO - verbosity)
 
     def v(self, verbosity: int, sentence: str, **fields: object) -> None:
@@ -194,7 +192,7 @@ _FORMATTERS: Final = {"plain": Formatter, "text": KlogFormatter, "json": JsonFor
 def configure(verbosity: int | None = 0, stream: TextIO | None = None, form: str = "plain") -> None:
     """Send weir's logs to *stream* (standard error) up to *verbosity*; called by commands, never on import.
 
-    Without a verbosity only warnings and errors are told.
+    Without a verbosity only warnings and errors are logged.
     """
     if verbosity is not None and not 0 <= verbosity <= MOST_VERBOSE:
         raise ValueError(f"verbosity {verbosity} is not between 0 and {MOST_VERBOSE}")

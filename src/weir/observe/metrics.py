@@ -1,12 +1,9 @@
-"""Counting and timing, cheap enough for every request; printed in Prometheus' text format.
+"""Metrics in Prometheus' text format: counters, gauges and histograms cheap enough for every request.
 
-A `Registry` holds families, a family one child per set of label values. Callers on a hot path fetch their child
-once and keep it: a count is then one addition, an observation one list append (folded into buckets when a
-thousand have gathered, or when they are read). Bounded labels are the caller's duty.
-
-Not a wrapper of prometheus-client, whose children lock: measured in docs/decisions/0011-own-metrics.md. It stays
-the oracle of the tests. Nothing here is safe to call from several threads at once.
-Not here: which metrics there are (each component's metrics.py).
+A `Registry` holds families, a family one child per set of label values. Hot paths keep their child: a count is one
+addition, an observation one list append (folded into buckets when a thousand have accumulated, or when read). Callers
+must bound label values. prometheus-client's children lock (docs/decisions/0011-own-metrics.md); it is the oracle of
+the tests. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -67,7 +64,7 @@ class HistogramChild:
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._pending: list[float] = []
-        #: `observe` for the hottest paths: whoever uses it calls `fold` after some hundred of them
+        #: `observe` for the hottest paths; callers must `fold` after some hundred observations
         self.note: Callable[[float], None] = self._pending.append
 
     def observe(self, value: float) -> None:
@@ -120,7 +117,7 @@ class Family(Generic[Child]):
         self._children: dict[tuple[str, ...], Child] = {}
 
     def child(self, *values: str) -> Child:
-        """Return the child of these label values, made when it is asked for the first time."""
+        """Return the child of these label values, created on first use."""
         found = self._children.get(values)
         if found is None:
             if len(values) != len(self.label_names):
@@ -128,7 +125,7 @@ class Family(Generic[Child]):
                     f"{self.name} has labels {', '.join(self.label_names)}; got {len(values)} values"
                 )
             if len(self._children) >= MOST_CHILDREN:
-                values = (_OTHER,) * len(values)  # whoever can make label values up must not fill the memory
+                values = (_OTHER,) * len(values)  # bounded, since clients may invent label values
                 if values in self._children:
                     return self._children[values]
             found = self._children[values] = self._make()

@@ -1,10 +1,9 @@
-"""Which values could not be compared? The log lines by which an administrator finds a misconfigured node.
+"""Log lines about values that could not be compared, for finding misconfigured nodes.
 
-Spec: core.md 1.6; KEP-5471 "Taint Misconfiguration Detection", KEP-5721 "Node-Side Handling",
-KEP-5500 "Troubleshooting". Sentences and their level (error) are upstream's; beside the value they name the taint's
-key, the pod and the node. A toleration and a taint that could not be compared are told of once in five minutes,
-however many pods and nodes carry them.
-Not here: what such a value means for the pod (no match: weir.taints.operators), the event (weir.scheduler.reasons).
+Spec: core.md 1.6; KEP-5471 "Taint Misconfiguration Detection", KEP-5721 "Node-Side Handling", KEP-5500
+"Troubleshooting".
+Messages and level (error) are upstream's, with the taint's key, the pod and the node added. A toleration and a taint
+that could not be compared are logged once in five minutes, however many pods and nodes have them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from weir.taints.operators import UNREADABLE, Outcome
 from weir.taints.toleration import Evaluate, compares, tolerates
 
 AGAIN_SECONDS: Final = 300.0
-#: So many pairs are remembered; beyond, all are forgotten and may be told of again.
+#: Pairs remembered; beyond, all are forgotten and may be logged again.
 MOST_PAIRS: Final = 4096
 
 _SENTENCES: Final = {
@@ -38,7 +37,7 @@ _ERRORS: Final = {
 
 
 class UnreadableValues:
-    """What one component has told of already."""
+    """Comparisons that one component logged recently."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -54,7 +53,7 @@ class UnreadableValues:
         now: float,
         **about: object,
     ) -> None:
-        """Compare what was not compared lately, and tell of what cannot be; *about* says whom it concerns."""
+        """Compare pairs not compared recently and log those that fail; *about* names the objects concerned."""
         comparing = [toleration for toleration in tolerations if compares(toleration)]
         if not comparing:
             return
@@ -76,7 +75,7 @@ class UnreadableValues:
         pod: ObjectRef,
         node: Callable[[], str],
     ) -> None:
-        """Tell of a comparison that was made and failed, unless that was told of lately."""
+        """Log a failed comparison unless logged recently."""
         if self._is_due(toleration, taint, now):
             self._tell(toleration, taint, outcome, {"pod": pod, "node": node()})
 

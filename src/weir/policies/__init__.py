@@ -1,1 +1,1 @@
-"""Admission policies: which writes they are about, and what their expressions say of one."""
+"""Admission policies: matching, evaluation and dispatch."""

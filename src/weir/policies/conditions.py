@@ -1,8 +1,7 @@
-"""Do the match conditions of a webhook or policy hold for this write?
+"""Match conditions of webhooks and policies.
 
-Spec: admissionregistration.k8s.io/v1 `matchConditions`. One condition that is false means "not about this write",
-whatever the others say; one that fails means what the failurePolicy says.
-Not here: rules and selectors (weir.policies.matching), the language (weir.cel).
+Spec: admissionregistration.k8s.io/v1 `matchConditions`. One false condition means no match, whatever the others give;
+an error is handled by the failurePolicy.
 """
 
 from __future__ import annotations

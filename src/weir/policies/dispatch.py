@@ -1,10 +1,8 @@
-"""Which validating policies are asked about a write, and what do their answers amount to?
+"""Dispatch of ValidatingAdmissionPolicies: matching bindings, evaluation, enforcement actions.
 
-Spec: admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding. A policy without a binding is asked nothing.
-Each binding of a policy that matches asks once per parameter; its validationActions say what a refusal does. All are
-asked, and the first refusal is the one that is told. Policies and bindings go by name (upstream's order is that of a
-hash table, so nobody can rely on one).
-Not here: what one policy says (weir.policies.validating), HTTP (weir.apiserver.admission.validating_policies).
+Spec: admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding. A policy without a binding has no effect. Each
+matching binding is evaluated once per parameter; its validationActions say what a denial does. All are evaluated, and
+the first denial is reported. Policies and bindings go by name (upstream's order is random).
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class Bound(NamedTuple, Generic[P]):
 
 
 class Refusal(NamedTuple):
-    """Why a write is refused, and by whom; *binding* is "" when the policy itself could not be asked."""
+    """Why a request is denied, and by which policy; *binding* is "" when the policy itself is misconfigured."""
 
     policy: str
     binding: str
@@ -60,7 +58,7 @@ class Refusal(NamedTuple):
     reason: str
 
     def text(self, kind: str = "ValidatingAdmissionPolicy") -> str:
-        """Return the sentence a client is told."""
+        """Return the message for the client."""
         bound = f" with binding '{self.binding}'" if self.binding else ""
         return f"{kind} '{self.policy}'{bound} denied request: {self.message}"
 
@@ -75,7 +73,7 @@ class Outcome:
     annotations: dict[str, str] = field(default_factory=dict)
 
     def audit_annotations(self) -> dict[str, str]:
-        """Return what the audit log is told."""
+        """Return the annotations for the audit log."""
         found = dict(self.annotations)
         if self.failures:
             found[FAILURES] = json.dumps(self.failures[:_MOST_FAILURES], separators=(",", ":"))

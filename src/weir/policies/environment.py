@@ -1,13 +1,10 @@
-"""What may an expression of admission name: `object`, `request`, `params`, `variables`, `authorizer` …?
+"""CEL environments of admission expressions: the variables `object`, `request`, `params`, `authorizer` and so on.
 
-Spec: admissionregistration.k8s.io/v1; cel.md 9.1. Match conditions of webhooks and every expression of a policy are
-checked and run against these environments. `request` and `namespaceObject` have declared fields, so a misspelt one is
-refused when the policy is written; their values are documents. `variables` is different for each policy: its
-fields are the policy's variables, added as each one is compiled, so that one may use those before it only.
-
-What surprises: the functions that begin with `authorizer` call methods of the same name on the value that is bound
-(weir.apiserver.auth.asking for a server; nobody knows the rights when files are judged).
-Not here: evaluation and its budget (weir.policies.expressions).
+Spec: admissionregistration.k8s.io/v1; cel.md 9.1.
+`request` and `namespaceObject` have declared fields, so a misspelt one is rejected when the policy is written.
+`variables` differs per policy: its fields are added as each variable is compiled, so that a variable may use only
+earlier ones. Functions that begin with `authorizer` call methods of the same name on the bound value
+(weir.apiserver.auth.asking in a server; a stub that raises when files are evaluated).
 """
 
 from __future__ import annotations
@@ -90,7 +87,7 @@ def _strings(*names: str) -> dict[str, Type]:
 
 
 class Unknown:
-    """A value that nobody knows: whoever reads one of its fields is told so by the exception *reason*."""
+    """A value that is not known: reading one of its fields raises the exception *reason*."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason

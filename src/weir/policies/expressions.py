@@ -1,13 +1,10 @@
-"""What do a policy's expressions say, and have they enough budget to say it?
+"""Compilation and evaluation of policy expressions within a cost budget.
 
-Spec: admissionregistration.k8s.io/v1; cel.md 12 (cost). `Composer` compiles a policy's expressions; a variable
-is evaluated when an expression first asks for it, once per `Inputs`, and its cost is charged to that expression. A
-single evaluation may cost as much as any (cel.md 12); all of one group of expressions together have a budget, and who
-exceeds it ends the group.
-
-What surprises: an expression that does not compile is not refused here, since the policy was accepted by somebody;
-it fails whenever it is evaluated.
-Not here: what the values mean (weir.policies.validating), environments (weir.policies.environment).
+Spec: admissionregistration.k8s.io/v1; cel.md 12 (cost).
+`Composer` compiles a policy's expressions; a variable is evaluated on first use, once per `Inputs`, and charged to
+the expression that used it. Each evaluation has the limit of cel.md 12, and the expressions of a group share a
+budget; exceeding it ends the group. An expression that does not compile was accepted before, so it fails at each
+evaluation instead.
 """
 
 from __future__ import annotations
@@ -96,7 +93,7 @@ class Expression:
 
 
 class Variables:
-    """`variables` while expressions are evaluated: each is computed when it is first asked for."""
+    """`variables` during evaluation: each is computed on first use."""
 
     __slots__ = ("cost", "found", "inputs", "known")
 
@@ -108,7 +105,7 @@ class Variables:
         self.cost = 0
 
     def take_cost(self) -> int:
-        """Return what variables cost since this was last asked."""
+        """Return the cost of variables since the last call."""
         cost, self.cost = self.cost, 0
         return cost
 

@@ -1,12 +1,9 @@
-"""What would policies that stand in files say of manifests that stand in files?
+"""Evaluates policies from files on manifests from files.
 
-Every manifest is taken for a create by somebody who is not known. Policies, bindings, parameters, namespaces and
-definitions come from the files alone. What only a cluster knows raises `NotJudged`, and what it was: who writes and
-what they may do, a namespace or parameters that no file has.
-
-What surprises: `a || b` is not judged when `a` asks something unknown, although `b` might decide: what cannot be known
-is said rather than guessed.
-Not here: a finding's place and words (weir.lint.rules.w050_policy).
+Every manifest is treated as a create by an unknown user. Policies, bindings, parameters, namespaces and definitions
+come from the files alone. What only a cluster knows raises `NotJudged` with what it was: the user and their
+permissions, a namespace or parameters not in the files. `a || b` is not judged when `a` needs something unknown,
+although `b` might decide.
 """
 
 from __future__ import annotations
@@ -89,7 +86,7 @@ class PolicyFiles:
 
     @property
     def mutating(self) -> list[str]:
-        """The names of policies that would change manifests, which nobody does here."""
+        """The names of mutating policies, which are not applied here."""
         changing = (one for one in self._documents if _is(one, "MutatingAdmissionPolicy"))
         return [str(one["metadata"].get("name")) for one in changing]
 
@@ -198,7 +195,7 @@ class PolicyFiles:
 
 
 class _Rights:
-    """`authorizer`, whom nobody can ask."""
+    """Authorizer stub; always raises."""
 
     def __init__(self, name: str) -> None:
         self.cel_type = authorization_type(name)

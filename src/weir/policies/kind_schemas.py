@@ -1,11 +1,9 @@
-"""What do expressions see of an object of a kind? Its schema, as OpenAPI shows it.
+"""Schemas of kinds for type-checking `object` and `params`.
 
-Spec: the documents of /openapi/v3, from which upstream's type checker takes the types of `object` and `params`. Kinds
-of the table have the fields of the field table, custom kinds what their definition says. Every resource, also one that
-is embedded in another, has the whole of ObjectMeta.
-What surprises: quantities have no type, so that no expression can name them; a struct that holds itself is an object
-without fields where it comes again.
-Not here: the types of CEL that a schema declares (weir.customresources.expression_types).
+Spec: the documents of /openapi/v3, from which upstream's type checker takes the types of `object` and `params`.
+Built-in kinds come from the field table, custom kinds from their definition. Every resource, also an embedded one,
+has the whole ObjectMeta. Quantities have no type, so no expression can name them; a recursive struct is an object
+without fields where it recurs.
 """
 
 from __future__ import annotations

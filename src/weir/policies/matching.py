@@ -1,13 +1,9 @@
-"""Is this webhook or policy about this write: by rules, namespace and labels?
+"""Matching of webhooks and policies: rules, namespace selector, object selector.
 
-Spec: admissionregistration.k8s.io/v1. One set of rules for webhooks, policies and bindings. The parts are asked so that
-a thing that does not match never fails: a selector that cannot be read, or a namespace that is not there, counts only
-once everything else matches. `matchPolicy: Equivalent` also takes a rule that names another version in which the object
-is served, or the other group of events; the version that the client speaks is asked for first.
-
-What surprises: a namespace is not in itself for rules with a scope, but its own labels are what a namespace selector
-looks at.
-Not here: match conditions (weir.policies.conditions).
+Spec: admissionregistration.k8s.io/v1. Shared by webhooks, policies and bindings. An invalid selector or a missing
+namespace is an error only if everything else matches. `matchPolicy: Equivalent` also matches rules for another served
+version, or the other group of events; the request's own version is tried first. For `scope`, a Namespace object is
+cluster-scoped, but a namespace selector uses its own labels.
 """
 
 from __future__ import annotations
@@ -78,7 +74,7 @@ def resources_match(match: Document, a: Write, reader: Namespaces) -> Kind | Non
 
 
 def selectors_match(wire: Document, a: Write, reader: Namespaces) -> bool:
-    """Return whether both selectors match; raises when one cannot be asked and the other does not exclude the write."""
+    """Return whether both selectors match; raises when one is unusable and the other does not exclude the request."""
     failed: InternalError | NotFound | None = None
     for field, matches in (("namespaceSelector", _namespace_matches), ("objectSelector", _object_matches)):
         try:

@@ -1,10 +1,8 @@
-"""What does a MutatingAdmissionPolicy change in one write?
+"""MutatingAdmissionPolicy: the mutations of one request.
 
-Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicy. Mutations of a policy are made one after the other, each
-seeing what the one before it left, with variables computed anew. An apply configuration is merged as server-side apply
-merges, and must leave what is owned whole (atomic) alone; a JSON patch whose test fails changes nothing.
-Not here: merging and patching themselves (weir.apiserver.admission.mutating_policies), which policies are asked
-(weir.policies.dispatch).
+Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicy. Mutations run in order, each on the result of the
+previous, with variables recomputed. An apply configuration is merged as in server-side apply and may not touch atomic
+fields; a JSON patch whose test fails changes nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ class MutatingPolicy:
     def mutate(
         self, values: Callable[[], Mapping[str, Value]], patcher: Patcher, changed: Callable[[Document], None]
     ) -> list[str]:
-        """Make every mutation and return what went wrong; *values* sees what *changed* was told."""
+        """Apply every mutation and return the problems; *values* reflects what *changed* was given."""
         problems = []
         for mutation in self._mutations:
             seen = values()

@@ -1,10 +1,9 @@
-"""Which mutating policies change a write, in which order, and which do so a second time?
+"""Dispatch of MutatingAdmissionPolicies: order and reinvocation.
 
-Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding, `reinvocationPolicy`. Which policies, bindings and
-parameters are meant is decided before the first of them changes anything; match conditions see what those before left.
-When something changed, admission runs once more: a policy with `IfNeeded` that ran before the change then runs again,
-never a third time. Policies and bindings go by name.
-Not here: what one policy changes (weir.policies.mutating).
+Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding, `reinvocationPolicy`. Policies, bindings and
+parameters are matched before the first mutation; match conditions see earlier mutations. If anything changed,
+admission runs once more, and policies with `IfNeeded` that ran before the change run again, never a third time.
+Policies and bindings go by name.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Document = Mapping[str, Any]
 
 
 class Problem(NamedTuple):
-    """Why a policy could not change a write; *binding* is "" when the policy itself could not be asked."""
+    """Why a policy could not mutate a request; *binding* is "" when the policy itself is misconfigured."""
 
     policy: str
     binding: str
@@ -35,7 +34,7 @@ class Problem(NamedTuple):
     reason: str = ""
 
     def text(self) -> str:
-        """Return the sentence a client is told."""
+        """Return the message for the client."""
         if not self.binding:
             return f"policy {quote(self.policy)} denied request: {self.message}"
         return f"policy '{self.policy}' with binding '{self.binding}' denied request: {self.message}"
@@ -120,9 +119,9 @@ def run(
     patcher: Callable[[Kind], Patcher],
     changed: Callable[[Kind, Document], bool],
 ) -> list[Problem]:
-    """Make the changes of one round and return what went wrong.
+    """Apply the mutations of one round and return the problems.
 
-    *changed* takes the object anew, in the version of a kind, and says whether it is another one now.
+    *changed* takes the mutated object, in the version of a kind, and returns whether it differs.
     """
     problems: list[Problem] = []
     for one in invocations:

@@ -1,7 +1,7 @@
-"""Which objects parameterize a policy where this binding puts it to use?
+"""Parameters of a policy binding.
 
 Spec: admissionregistration.k8s.io/v1 `paramKind`, `paramRef`. A policy without a paramKind is evaluated once without
-parameters; one with several parameters is evaluated once for each.
+parameters; with several parameters, once for each.
 """
 
 from __future__ import annotations

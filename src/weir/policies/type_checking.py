@@ -1,15 +1,12 @@
-"""Which expressions of a ValidatingAdmissionPolicy cannot be right for the kinds it is about?
+"""Type checking of ValidatingAdmissionPolicy expressions against the kinds they match.
 
-Spec: admissionregistration.k8s.io/v1 `status.typeChecking`. Policies are accepted without knowing what `object` is;
-here each validation is checked once more with the types of every kind that the rules name. A warning changes nothing
-about what the policy does. Kinds are taken from rules without wildcards only, ten of each rule at most, and from the
-definitions there are at that moment.
-
-What surprises, as upstream has it: the core group stands for every group (`events` of "" are those of events.k8s.io,
-too), and a resource may be named in the singular; quantities have no type, so that `resources.limits` is warned of; so
-is `authorizer.requestResource`, which is not declared here. Fields whose names are words of CEL (`namespace`) can be
-spelt with underscores (`__namespace__`), too.
-Not here: the fields of a kind (.kind_schemas), writing the status (weir.controllers.cluster.policy_status).
+Spec: admissionregistration.k8s.io/v1 `status.typeChecking`.
+Policies are accepted without the type of `object`; here each validation is checked with the type of every kind that
+the rules name, from rules without wildcards only, at most ten per rule, with the current definitions. Warnings do not
+change evaluation. As upstream: the core group stands for every group (`events` of "" include events.k8s.io), and a
+resource may be named in the singular; quantities have no type, so `resources.limits` is warned about, and so is
+`authorizer.requestResource`, which is not declared here. Fields named like CEL keywords can be written with
+underscores (`__namespace__`), too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What does a ValidatingAdmissionPolicy say of one write?
+"""ValidatingAdmissionPolicy: evaluation for one request and one parameter.
 
-Spec: admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy. `ValidatingPolicy` is a policy with its expressions
-compiled; `judge` evaluates it for one write and one parameter. Every validation is evaluated, also after one that
-fails; a budget that is used up ends them all. Message expressions are paid from what the validations left.
-Not here: which policies and bindings are asked, and what a refusal becomes (weir.policies.dispatch).
+Spec: admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy. Every validation is evaluated, also after a failing
+one; an exhausted budget ends them all. Message expressions use what is left of the budget.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a policy said: whom it refuses, what it wants in the audit log, and which annotations failed."""
+    """The result of a policy: denials, audit annotations, and failed annotations."""
 
     denials: tuple[Denial, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()

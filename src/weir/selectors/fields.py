@@ -1,8 +1,7 @@
-"""Does this field selector select this object?
+"""Field selectors.
 
-Spec: apiserver.md 9.2 "Selectors". Only `=`, `==` and `!=` joined by commas, and only on the few fields each
-kind offers; a missing field counts as the empty string.
-Not here: label selectors (.labels).
+Spec: apiserver.md 9.2 "Selectors". Only `=`, `==` and `!=` joined by commas, on the fields each kind supports; a
+missing field counts as the empty string.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ EVERYTHING = Selector()
 
 _ESCAPE_OR_COMMA: Final = re.compile(r"\\.?|,", re.DOTALL)
 _OPERATOR: Final = re.compile("!=|==|=")
-#: Whoever needs more lists all; each costs time before anybody else has a turn.
+#: Bounded because evaluation blocks the event loop; clients that need more can list all.
 MOST_REQUIREMENTS: Final = 4096
 
 

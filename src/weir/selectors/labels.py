@@ -1,10 +1,9 @@
-"""Does this label selector select these labels?
+"""Label selectors: text form and object form.
 
 Spec: apiserver.md 9.2 "Selectors": the text form (`a=b,c in (d,e),!f,g>1`) and the object form (matchLabels,
-matchExpressions). Messages are those of the real parser, since clients show them.
-What surprises: `!=` and `notin` also select objects without the label; `>` and `<` compare integers and never
-select a value that is not one; `a in ()` is refused although `a in (,)` means the empty value.
-Not here: node selectors with their semver operators (weir.selectors.node), field selectors (.fields).
+matchExpressions). Messages are those of the real parser. `!=` and `notin` also select objects without the label; `>`
+and `<` compare integers and never select other values; `a in ()` is rejected although `a in (,)` means the empty
+value.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _OPERATORS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 #: Read in one pass of the expression: a selector may have as many words as its line has room for.
 _TOKEN: Final = re.compile(r"[=!]=|[=!(),<>]|[^=!(),<> \t\r\n]+")
 _END: Final = ""
-#: What no identifier is; `in` and `notin` are identifiers wherever no operator is asked for.
+#: Non-identifiers; `in` and `notin` are identifiers wherever no operator is expected.
 _SYMBOLS: Final = frozenset({_END, "(", ")", ",", "!", *_OPERATORS})
 _NO_KEY: Final = _SYMBOLS - {"!"}
 _ENDS_REQUIREMENT: Final = (_END, ",")
@@ -123,7 +122,7 @@ def _integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-#: Whoever needs more lists all; each costs time before anybody else has a turn.
+#: Bounded because evaluation blocks the event loop; clients that need more can list all.
 MOST_REQUIREMENTS: Final = 4096
 
 

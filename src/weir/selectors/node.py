@@ -1,12 +1,10 @@
-"""Does this node satisfy this node selector?
+"""Node selector matching.
 
-Spec: KEP-5721 "Node Affinity Logic" and the node-affinity rules of the scheduler: terms are ORed, the
-requirements of a term ANDed; an empty term, like an empty list of terms, matches nothing. Pod affinity, PV
-affinity and DaemonSets all ask here. The direction is *label OP requirement*.
-What surprises: `Gt` and `Lt` take any integer spelling here (`007`), unlike in tolerations. A requirement
-that cannot be read makes its whole term match nothing, silently. In a PersistentVolume, matchFields are
+Spec: KEP-5721 "Node Affinity Logic" and the node-affinity rules of the scheduler: terms are ORed, the requirements of
+a term ANDed; an empty term, like an empty list of terms, matches nothing. Used for node affinity, PV affinity and
+DaemonSets. The direction is *label OP requirement*. `Gt` and `Lt` accept any integer spelling here (`007`), unlike in
+tolerations. An invalid requirement makes its whole term match nothing. In a PersistentVolume, matchFields are
 ignored.
-Not here: what may be written (weir.validate.node_selector).
 """
 
 from __future__ import annotations
@@ -188,7 +186,7 @@ def selects(selector: NodeSelector, labels: Mapping[str, str], node_name: str | 
 
 
 def required_selector(pod: Pod) -> NodeSelector | None:
-    """Return the pod's required node affinity, or None when it asks for none."""
+    """Return the pod's required node affinity, or None."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     return affinity.required if affinity else None
 

@@ -1,7 +1,7 @@
-"""Where the API server keeps its objects: a multi-version key-value store, bytes in, bytes out.
+"""Storage of the API server: a multi-version key-value store of bytes.
 
-Start at `weir.store.backend` (the contract), then `weir.store.log` (how every backend keeps its
-revisions in memory). Backends: `memory`, `sqlite` (durable, one machine), `etcd` (shared).
+Start at `weir.store.backend` (the interface), then `weir.store.log` (revisions in memory, shared by all backends).
+Backends: `memory`, `sqlite` (durable, one machine), `etcd` (shared).
 """
 
 from weir.store.backend import (

@@ -1,15 +1,11 @@
-"""What does the API server ask of a store? The contract, its values and its errors.
+"""The store interface: operations, values and errors.
 
-A store maps keys (text, ordered by code point) to values (bytes). Every successful write gets a
-revision of its own, higher than any before it, also across restarts. No reader sees a write before it
-is durable; reads come from memory and never wait.
+A store maps keys (text, ordered by code point) to values (bytes). Every successful write gets a new, higher revision,
+also across restarts. No reader sees a write before it is durable; reads come from memory and never wait.
 
-What surprises: a value may carry its own revision. A write names the offset (`stamp`) at which the store
-inserts the decimal digits of the revision it assigns, so a list is a join of stored bytes and no reader has to
-re-encode a document to put its resourceVersion in. A deletion can show the last value under the
-revision of the deletion for the same reason.
-
-Not here: what keys and values mean (weir.apiserver), how revisions are kept (weir.store.log).
+A value may carry its own revision: a write names the offset (`stamp`) at which the store inserts the digits of the
+revision it assigns, so that a list is a join of stored bytes and no document is re-encoded for its resourceVersion. A
+deletion can show the last value under its own revision for the same reason.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 
 NO_STAMP = -1
-MOST_BYTES = 1_572_864  # of one key and value: what etcd takes as one request, unless told otherwise
+MOST_BYTES = 1_572_864  # of one key and value: etcd's default request limit
 _MOST_SENT_BYTES = 2 << 20  # what its client sends at all
 
 
@@ -40,7 +36,7 @@ class Compacted(StoreError):
 
 
 class FutureRevision(StoreError):
-    """The revision has not happened yet. Wait for it, or ask for what there is."""
+    """The revision has not happened yet: wait for it, or read the latest."""
 
     def __init__(self, revision: int, current: int) -> None:
         super().__init__(f"revision {revision} is in the future, the store is at {current}")
@@ -67,7 +63,7 @@ class TooLarge(StoreError):
 
 
 class WriteError(StoreError):
-    """A compare-and-set whose condition did not hold; found in `Result.error`, raised by `Result.check`."""
+    """A failed compare-and-set; found in `Result.error`, raised by `Result.check`."""
 
     def __init__(self, key: str, expected: int, found: int) -> None:
         super().__init__(self.wording.format(key=key, expected=expected, found=found))
@@ -127,7 +123,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
     revision: int
     now: KeyValue | None
     before: KeyValue | None
-    frames: Any = None  # a place for what its readers share while they are told; the store never looks at it
+    frames: Any = None  # shared by the event's readers (e.g. an encoded form); the store ignores it
 
     @property
     def type(self) -> str:
@@ -301,4 +297,4 @@ class Store(Protocol):
         `weir.store.compact.keep_up` calls this at intervals."""
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of the data."""
+        """Finish accepted writes and close the data."""

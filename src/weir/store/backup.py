@@ -1,12 +1,9 @@
-"""How is a store copied while it is in use, and put back?
+"""Online backup and restore of a store.
 
-A SQLite store is copied page by page by SQLite itself, at one revision, while its server goes on; every row of the
-copy is held against its checksum. What is encrypted stays encrypted. Putting it back moves the revision far ahead and
-forgets the history: whoever still knows a revision from before, or from after the copy was made, is told that it is
-gone and lists again, instead of taking two different pasts for one.
-
-Of etcd a snapshot is taken, as `etcdctl snapshot save` does; etcd's own etcdutl makes a new cluster of it.
-Not here: the commands (weir.cli.backup, weir.cli.restore).
+A SQLite store is copied page by page at one revision while its server runs, and every row is verified against its
+checksum. Encrypted values stay encrypted. A restore moves the revision far ahead and drops the history, so that
+clients with older or newer revisions get Expired and relist instead of mixing two histories. For etcd a snapshot is
+taken, as by `etcdctl snapshot save`; etcdutl restores it.
 """
 
 from __future__ import annotations
@@ -94,7 +91,7 @@ def is_snapshot(path: Path) -> bool:
 
 
 def restore(backup: Path, store: Path) -> Copy:
-    """Put *backup* in place of the SQLite store at *store*, which nobody may have open. Raises StoreUnavailable.
+    """Replace the SQLite store at *store*, which must not be open, by *backup*. Raises StoreUnavailable.
 
     Return what is there now. A failure leaves the store as it was.
     """
@@ -127,7 +124,7 @@ def restore(backup: Path, store: Path) -> Copy:
 
 
 def _highest(store: Path, known: int) -> int:
-    """Return the highest revision that anybody can have seen: of the copy, or of the store that it replaces."""
+    """Return the highest revision a client can have seen: of the copy, or of the store that it replaces."""
     try:
         with closing(sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True)) as db:
             (last,) = db.execute("SELECT max(rev) FROM log").fetchone()
@@ -150,7 +147,7 @@ def _new_file(target: Path, *, replace: bool = False) -> Path:
 
 
 def _settle(partial: Path, target: Path) -> None:
-    """Give the finished file its name, on the disk before anybody is told."""
+    """Rename the finished file into place and sync it to disk."""
     for path, flags in ((partial, os.O_RDONLY), (target.parent, os.O_RDONLY | os.O_DIRECTORY)):
         descriptor = os.open(path, flags)
         try:

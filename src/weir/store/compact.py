@@ -1,8 +1,7 @@
-"""When may the past be forgotten, and who sees to it?
+"""Compaction: drops old revisions by age and by number.
 
-Changes are kept for a while (five minutes by default, as Kubernetes does) so that a reader who lost its
-connection can resume; a reader who comes later gets an error and lists again. Memory is bounded as well:
-past `max_changes` the oldest go early.
+Changes are kept for five minutes by default, as in Kubernetes, so that a disconnected watch can resume; later it gets
+an error and relists. Past `max_changes` the oldest are dropped early.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""The shared store: several API servers on one etcd.
+"""etcd backend, shared by several API servers.
 
-Reads come from memory, as in every backend (weir.store.read_cache). The memory follows etcd through one watch,
-which starts at etcd's own compacted revision, so a server that was just started can still resume its clients'
-watches. A write is a transaction at etcd and is acknowledged when the watch has brought it back. Writes asked for at
-the same time travel together in one transaction. (A transaction within the transaction for each would answer them all
-in one round, but etcd's disk quota does not count what is nested.)
+Reads come from memory (weir.store.read_cache), which follows etcd through one watch from etcd's compacted revision,
+so that a new server can resume its clients' watches. A write is a transaction at etcd and is acknowledged when the
+watch has delivered it. Concurrent writes share a transaction. (Nested transactions would answer all in one round
+trip, but etcd's quota does not count what is nested.)
 
-What surprises: revisions are etcd's with ten more bits (weir.store.etcd_wire). A deletion travels alone,
-because a deleted key has no value to say its place in the transaction. `ttl_seconds` is etcd's
-lease, shared by keys written at about the same time, and expires by etcd's clock.
-
-Not here: how things are written in etcd (weir.store.etcd_wire).
+Revisions are etcd's with ten more bits (weir.store.etcd_wire). A deletion goes alone, because a deleted key has no
+value to hold its place in the transaction. `ttl_seconds` is an etcd lease, shared by keys written at about the same
+time.
 """
 
 from __future__ import annotations
@@ -280,7 +277,7 @@ class EtcdStore(ReadCache):
         return await answer
 
     async def _send(self) -> None:
-        """Send what was asked for, a group at a time, until nothing is left."""
+        """Send pending writes, a group at a time, until none is left."""
         try:
             while self._asked:
                 group, self._asked = self._asked, []
@@ -345,7 +342,7 @@ class EtcdStore(ReadCache):
                 if error is None:
                     again.append((number, write))
                     continue
-                if found is not None:  # whoever now reads from memory must see what refused the write
+                if found is not None:  # later reads from memory must see the value that failed the write
                     await self._seen(found.mod_revision)
                 results[number] = Result(None, error, found)
             if len(again) == len(left):
@@ -378,7 +375,7 @@ class EtcdStore(ReadCache):
         return Result(event)
 
     async def _lease(self, ttl_seconds: float) -> int:
-        """Return a lease that lets a key written now live for *ttl_seconds* or a little longer."""
+        """Return a lease for a key written now that lasts *ttl_seconds* or a little longer."""
         now = self._time()
         lease = self._leases.get(ttl_seconds)
         if lease is None or lease.usable_until < now or lease.keys >= _LEASE_KEYS:

@@ -1,9 +1,8 @@
-"""The part of etcd's v3 protocol that a store needs, as protobuf messages made at run time.
+"""The subset of etcd's v3 protocol that the store needs, as protobuf messages built at run time.
 
-Field names and numbers are etcd's (packages etcdserverpb and mvccpb), fields not read here are left
-out: protobuf skips what it does not know. Written as a table instead of a .proto file, so
-that installing needs no protobuf compiler. Every message lives in a descriptor pool of its own and
-cannot clash with another etcd client in the same process.
+Field names and numbers are etcd's (packages etcdserverpb and mvccpb); unused fields are left out. A table instead of
+a .proto file, so that installation needs no protobuf compiler. The messages have their own descriptor pool and cannot
+clash with another etcd client in the process.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""How are weir's keys, values and revisions written in etcd, and how is etcd called?
+"""Encoding of keys, values and revisions in etcd, and the connection to it.
 
-A revision of weir's is etcd's revision with ten more bits: the place of the write within its
-transaction. etcd gives every write of a transaction the same revision; a reader that resumes after
-one of them would miss the others. A value is stored behind six bytes of header that say the place and
-where the revision is to be inserted, because etcd assigns the revision after the value is sent.
-
-Not here: the cache and the writes (weir.store.etcd).
+A revision is etcd's revision with ten more bits: the write's place in its transaction. etcd gives all writes of a
+transaction the same revision, and a reader that resumes after one of them would miss the others. A value has a
+six-byte header with its place and the offset of the revision, because etcd assigns the revision after the value is
+sent.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ def decode(key: str, stored: Any, transformer: Transformer = PLAIN) -> KeyValue:
 
 @dataclass(frozen=True)
 class EtcdOptions:
-    """Where etcd is and how to be let in."""
+    """Endpoints and credentials of etcd."""
 
     endpoints: Sequence[str] = ("127.0.0.1:2379",)
     ca_file: Path | None = None  # given: TLS
@@ -208,7 +206,7 @@ class EtcdConnection:
             except grpc.aio.AioRpcError as error:
                 raise unavailable(error) from None
         call = self._call("Watch/Watch", pb.WatchRequest, pb.WatchResponse, stream=True)
-        # a member cut off from the others must say so instead of staying silent
+        # a partitioned member must fail the watch instead of going quiet
         stream = call(metadata=(*self._metadata(), ("hasleader", "true")))
         create = {"key": key, "range_end": range_end, "start_revision": start}
         await stream.write(pb.WatchRequest(create_request=create))

@@ -1,12 +1,9 @@
-"""How does a change survive the process? The log of changes in a SQLite file.
+"""Journal of changes in a SQLite file.
 
-One table, one row per change, in order of revision: appending is the cheapest thing a B-tree does, and
-one transaction per group of changes means one fsync per group. What is current follows from reading the
-rows in order, so there is no second table to keep in step. Each row carries a checksum, because
-SQLite's file format would return a flipped bit as data.
-
-All calls block; weir.store.sqlite makes them from its one writer thread. What a group is to the file (`rows`) can be
-worked out elsewhere: each moment that thread needs the interpreter is one that the event loop has to wait for.
+One table, one row per change, in revision order; one transaction, and so one fsync, per group of changes. The current
+state follows from reading the rows in order. Each row has a checksum, because SQLite would return a flipped bit as
+data. All calls block; weir.store.sqlite makes them from its writer thread. `rows` is computed on the event loop,
+because the writer thread competes for the GIL.
 """
 
 from __future__ import annotations
@@ -278,7 +275,7 @@ class Journal:
         self._unchecked += rows.changes
 
     def set_compacted(self, revision: int) -> None:
-        """Note that nothing before *revision* can be asked for any more."""
+        """Record that revisions before *revision* can no longer be read."""
         sql = "UPDATE meta SET number = ? WHERE name = 'compacted'"
         self._transaction(sql, "compact", (revision,))
 

@@ -1,7 +1,7 @@
-"""Who has the data open? One process at a time, and the second one gets the first one's id.
+"""Lock file: one process at a time may open the data directory.
 
-The lock is the kernel's (flock), so it ends with the process however the process ends; the text in the
-file is only for the message.
+The lock is the kernel's (flock), so it ends with the process; the file's text holds the owner's process ID for the
+message.
 """
 
 from __future__ import annotations

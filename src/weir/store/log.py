@@ -1,13 +1,9 @@
-"""What is the state at a revision? The multi-version state every backend keeps in memory.
+"""Multi-version state in memory, shared by all backends.
 
-The current version of each key, the keys in order, and the changes since the compacted revision. The
-state at an older revision is the current one with the changes since then taken back, key by key:
-a change knows what was there before it, so old versions need no index of their own.
-
-Two steps, so that durability can lie between them: `decide` turns writes into results and changes
-nothing; `apply` makes the changes visible and notifies the watches.
-
-Not here: durability (weir.store.sqlite, weir.store.etcd), when to compact (weir.store.compact).
+The current version of each key, the keys in order, and the changes since the compacted revision. The state at an
+older revision is the current one with later changes undone, key by key, so old versions need no index. Two steps,
+with durability in between: `decide` turns writes into results and changes nothing; `apply` makes the changes visible
+and notifies the watches.
 """
 
 from __future__ import annotations
@@ -242,7 +238,7 @@ class Log:
         await waiter
 
     def give_up(self, reason: StoreError) -> None:
-        """Let everyone who waits for a revision know that it does not come."""
+        """Fail every caller that waits for a future revision."""
         waiting, self._waiting = self._waiting, []
         for _, _, waiter in waiting:
             if not waiter.done():

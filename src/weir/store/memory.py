@@ -1,7 +1,6 @@
-"""A store that forgets everything when the process ends: for tests, simulations and `what-if`.
+"""In-memory backend, for tests, simulations and `what-if`.
 
-It is the reference for the other backends: nothing but the state of weir.store.log and its readers
-(weir.store.read_cache).
+The reference for the other backends: only weir.store.log and weir.store.read_cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which keys lie in a range? Text keys in order, with cheap insertion at any size.
+"""Ordered text keys with cheap insertion.
 
-A list of short sorted lists: insertion moves at most one short list, a range is a few slices, and the
-position of a key (for counting) is a sum of lengths. Order is by code point, which is also the order
-of the UTF-8 bytes, so every backend agrees on it.
+A list of short sorted lists: insertion moves at most one of them, a range is a few slices, and a key's position is a
+sum of lengths. Order is by code point, the same as of UTF-8 bytes, so all backends agree.
 """
 
 from __future__ import annotations

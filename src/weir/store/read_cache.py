@@ -1,7 +1,4 @@
-"""How does a backend answer reads? From the state it keeps in memory; every backend is one of these.
-
-Not here: the state itself (weir.store.log), what makes writes last (the backends).
-"""
+"""Reads and watches from the state in memory; base class of every backend."""
 
 from __future__ import annotations
 

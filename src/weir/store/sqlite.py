@@ -1,13 +1,9 @@
-"""The embedded store: one machine, one process, nothing acknowledged is ever lost.
+"""SQLite backend: durable, one machine, one process.
 
-Reads come from memory (weir.store.read_cache). Writes of all callers who ask while the disk is busy become
-durable together in one transaction with one fsync (group commit), written by one thread; they become
-visible, and are acknowledged, after that.
-
-After a clean refusal (disk full, locked) the store goes on and the next write is tried afresh. After a
-failure that leaves the file's content in doubt it refuses writes until opened again; reads go on.
-
-Not here: the file (weir.store.journal).
+Reads come from memory (weir.store.read_cache). Concurrent writes become durable together in one transaction with one
+fsync (group commit), written by one thread, and are visible and acknowledged after that. After a clean failure (disk
+full, locked) the next write is tried again. After a failure that leaves the file in doubt, writes are rejected until
+it is reopened; reads go on.
 """
 
 from __future__ import annotations
@@ -139,7 +135,7 @@ class SqliteStore(ReadCache):
         self._asked.append(_Asked(writes, answer))
         if not self._busy:
             self._busy = True
-            self._loop.call_soon(self._next)  # whoever else is ready now joins this group
+            self._loop.call_soon(self._next)  # let concurrent writes join this group
         return await answer
 
     def _require_open(self) -> None:
@@ -186,7 +182,7 @@ class SqliteStore(ReadCache):
             and len(events) <= _QUICK_WRITES
             and sum([len(event.now.value) for event in events if event.now]) <= _QUICK_BYTES
         ):
-            with suppress(Exception):  # what fails here fails in the writer too, and is told from there
+            with suppress(Exception):  # a failure here also fails in the writer, which reports it
                 return partial(journal.write, journal.rows(events))
         return partial(journal.append, events)
 
@@ -236,7 +232,7 @@ class SqliteStore(ReadCache):
             for asked in group:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)
-        self._loop.call_soon(self._next)  # whoever is ready now joins the next group
+        self._loop.call_soon(self._next)  # let concurrent writes join the next group
 
     def _note(self, error: StoreUnavailable) -> None:
         if isinstance(error, JournalError) and error.broken and self._broken is None:

@@ -1,8 +1,7 @@
-"""In what form does a value lie on the disk? What stands between the store and it, for example encryption.
+"""Transformers between a value in memory and on disk, such as encryption.
 
-A transformer sees a value on its way to the disk and back, with the key it belongs to; memory holds values as they are.
-One object serves every thread of a store.
-Not here: ciphers (weir.apiserver.encryption).
+A transformer gets the value with its key; one object serves every thread of a store. Ciphers are in
+weir.apiserver.encryption.
 """
 
 from __future__ import annotations

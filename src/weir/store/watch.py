@@ -1,8 +1,7 @@
-"""Who receives a change? Fan-out from any kept revision, without gap or duplicate.
+"""Watch fan-out from any kept revision, without gap or duplicate.
 
-Watches of one prefix form a group; a change finds its groups by cutting its key to the lengths
-in use, so its cost does not grow with the number of prefixes watched, and every watch of a group gets
-the same list of the same Event objects.
+Watches of one prefix form a group; a change finds its groups by cutting its key to the prefix lengths in use, so its
+cost does not grow with the number of prefixes, and all watches of a group share the same Event objects.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Subscription:
 
     def take(self, batch: Sequence[Event]) -> None:
         """Deliver *batch*; a reader that fails is ended."""
-        if batch[0].revision <= self.after:  # it asked for a future that has not come yet
+        if batch[0].revision <= self.after:  # starts at a future revision
             batch = [event for event in batch if event.revision > self.after]
         if not batch:
             return
@@ -110,7 +109,7 @@ class Fanout:
             for subscription in tuple(self._groups.get(prefix, ())):
                 if subscription in self._groups.get(prefix, ()):  # not cancelled by one before it
                     subscription.take(batch)
-        for event in events:  # what its readers shared would be kept for as long as it can be asked for
+        for event in events:  # or the readers' shared data would live as long as the event
             event.frames = None
 
     def _groups_of(self, key: str) -> tuple[str, ...]:

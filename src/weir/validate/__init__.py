@@ -1,9 +1,7 @@
-"""Would the API server accept this object, and in which words would it refuse it?
+"""API validation with the API server's rules, messages and order of errors.
 
-Spec: core.md 2 "API validation", apiserver.md 13, dra.md 1.15. Every problem of an object is returned at once, in
-the API server's order. `validate` takes documents as people write them; `validate_served` takes what the API server
-has decoded and defaulted, on its way to the store.
-Not here: wrong JSON as such (weir.objects), who may write (weir.apiserver).
+Spec: core.md 2 "API validation", apiserver.md 13, dra.md 1.15. All errors of an object are returned at once.
+`validate` takes documents as written in files; `validate_served` takes what the API server has decoded and defaulted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Is this text an IP address, or a network?
+"""Validation of IP addresses and CIDRs, with the API server's messages.
 
-Spec: apiserver.md 13 (podCIDRs), the pod status and host aliases. Messages are the API server's.
+Spec: apiserver.md 13 (podCIDRs), the pod status and host aliases.
 """
 
 from __future__ import annotations

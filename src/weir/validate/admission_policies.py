@@ -1,8 +1,8 @@
-"""May a policy judge writes with this, and may a binding put it to use?
+"""Validation of ValidatingAdmissionPolicy and its binding, and the rules shared with mutating policies.
 
-Spec: upstream's rules of admissionregistration.k8s.io/v1. Expressions are compiled as they will be run; a variable may
-use those before it. No cost is estimated: budgets count when expressions run.
-Not here: rules of webhooks and their match conditions, which are shared (weir.validate.webhooks).
+Spec: upstream's rules of admissionregistration.k8s.io/v1. Expressions are compiled in the environment they run in; a
+variable may use those before it. No cost is estimated: budgets apply at evaluation. Rules shared with webhooks are in
+weir.validate.webhooks.
 """
 
 from __future__ import annotations

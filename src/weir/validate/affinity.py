@@ -1,8 +1,7 @@
-"""May a pod ask for, or avoid, nodes and other pods in these words?
+"""Validation of node affinity, pod affinity and topology spread constraints.
 
-Spec: core.md 2.9 "Node selector terms" (node affinity), apiserver.md 13 (pod affinity, topology spread).
-What surprises: an empty topologyKey gives three errors; namespaces are reported on `namespace`.
-Not here: whether a pod fits (weir.selectors, weir.scheduler).
+Spec: core.md 2.9 "Node selector terms" (node affinity), apiserver.md 13 (pod affinity, topology spread). An empty
+topologyKey gives three errors; namespaces are reported on `namespace`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May this APIService be written so?
+"""Validation of APIService.
 
-The aggregator's rules: the name is version and group, priorities are within bounds, and one that is served here has
-nothing of another server's.
+The name is VERSION.GROUP, priorities are bounded, and a local APIService has no service reference, CA bundle or other
+remote fields.
 """
 
 from __future__ import annotations

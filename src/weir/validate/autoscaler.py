@@ -1,8 +1,6 @@
-"""May this HorizontalPodAutoscaler exist?
+"""Validation of HorizontalPodAutoscaler, in the v2 layout whichever version was written.
 
-Upstream's rules for autoscaling, read in the layout of v2 whichever version was written. What the server would have
-filled in (policies, the metric) may be absent in a document straight from a file.
-Not here: how the document looks in v1 (weir.objects.autoscaler_versions).
+Fields the server defaults (policies, the metric) may be absent in a document from a file.
 """
 
 from __future__ import annotations

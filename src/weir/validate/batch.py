@@ -1,9 +1,8 @@
-"""May this job run, and may it change so?
+"""Validation of Job and CronJob.
 
-Spec: core.md 2.7 (templates of suspended jobs); upstream's rules for Job and CronJob.
-What surprises: a job's pods may not restart for ever, and that is reported as a missing value; the template never
-changes, except its scheduling fields while the job is suspended and has not started.
-Not here: the pod template (weir.validate.template), schedules (weir.validate.cron).
+Spec: core.md 2.7 (templates of suspended jobs); upstream's rules for Job and CronJob. A Job's restartPolicy may not
+be Always, reported as a missing value. The pod template is immutable, except its scheduling fields while the Job is
+suspended and has not started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""May this CertificateSigningRequest, its approval or its certificate be written so?
+"""Validation of CertificateSigningRequest, its approval and its certificate.
 
-Upstream's rules: the request must be a signed PKCS#10 request, its usages known, its signer named; Approved, Denied and
-Failed are never taken back; approval alone adds the first two, status alone the certificate. What an update found
-broken it may leave broken.
+The request must be a signed PKCS#10 request with known usages and a signer name. The conditions Approved, Denied and
+Failed are never removed; only /approval adds the first two, only /status sets the certificate. An update may keep
+what was invalid before.
 """
 
 from __future__ import annotations

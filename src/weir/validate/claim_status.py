@@ -1,10 +1,8 @@
-"""May the status of a claim be written so?
+"""Validation of ResourceClaim status.
 
-Spec: dra.md 1.8 "ResourceClaim status", 1.15. An allocation is set once and removed as a whole; nobody may be
-reserved without one.
-What surprises: tolerations in a result are copies, so operators of the claim's spec are accepted even when their
-gate is off by now.
-Not here: the spec (weir.validate.resource_claim).
+Spec: dra.md 1.8 "ResourceClaim status", 1.15. An allocation is set once and removed as a whole; reservations need an
+allocation. Tolerations in a result are copies, so operators of the claim's spec are accepted even when their gate is
+off.
 """
 
 from __future__ import annotations

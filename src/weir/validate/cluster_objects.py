@@ -1,4 +1,4 @@
-"""May these small cluster objects exist? PriorityClass, Lease, Namespace, RuntimeClass, PodDisruptionBudget.
+"""Validation of PriorityClass, Lease, Namespace, RuntimeClass and PodDisruptionBudget.
 
 Spec: apiserver.md 13 (PriorityClass, Lease, names of namespaces), core.md 2.7 (RuntimeClass tolerations never take
 gated operators); upstream's rules for disruption budgets.

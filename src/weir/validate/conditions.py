@@ -1,4 +1,4 @@
-"""Are these status conditions sound?
+"""Validation of metav1.Condition lists in a status.
 
 Spec: dra.md 1.15 (`status.conditions[i]`): the shared condition type of newer APIs.
 """

@@ -1,4 +1,4 @@
-"""May this configuration be stored? ConfigMap and Secret.
+"""Validation of ConfigMap and Secret.
 
 Spec: apiserver.md 13 (ConfigMap); upstream's size and key rules.
 """

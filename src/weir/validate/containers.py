@@ -1,8 +1,7 @@
-"""May a pod run these containers?
+"""Validation of containers: regular, init and ephemeral.
 
-Spec: apiserver.md 13 (the rows of `spec.containers`), core.md 2.13 "Order of spec checks". Regular, init and
-ephemeral containers share one set of rules; each list adds its own.
-Not here: resources, environment, probes, mounts' volumes (their own files).
+Spec: apiserver.md 13 (the rows of `spec.containers`), core.md 2.13 "Order of spec checks". The three lists share one
+set of rules; each adds its own. Resources, environment, probes and volumes have their own modules.
 """
 
 from __future__ import annotations

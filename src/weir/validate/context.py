@@ -1,7 +1,6 @@
-"""What does a check know about the write besides the documents?
+"""Context of a validation: gates, subresource, scope, and whether the document was defaulted by the API server.
 
-The gates of the component, the subresource written, the kind's scope, and whether the document comes from the API
-server (decoded and defaulted) or straight from a file. Absent defaultable fields mean their default in both.
+In a document from a file, absent defaultable fields mean their default.
 """
 
 from __future__ import annotations

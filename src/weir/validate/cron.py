@@ -1,7 +1,7 @@
-"""Is this text a schedule, and if not, what does the parser say?
+"""Validation of cron schedules and time zones, with the parser's messages.
 
-Spec: upstream's rules for `CronJob.spec.schedule`: five fields, or a word that starts with `@`.
-Not here: when a schedule fires (weir.values.cron).
+Spec: upstream's rules for `CronJob.spec.schedule`: five fields, or a word that starts with `Spec: upstream's rules
+for `CronJob.spec.schedule`: five fields, or a word that starts with `@`.`. Next run times are in weir.values.cron.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is this CustomResourceDefinition sound? The rules are those of weir.customresources.definition_rules."""
+"""Validation of CustomResourceDefinition; the rules are in weir.customresources.definition_rules."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Which of two passes reports an error that both find?
+"""Merges handwritten and declarative validation errors of resource.k8s.io.
 
-Objects of resource.k8s.io are checked twice: by hand, and by rules declared beside the fields. A handwritten error
-that is *covered* gives way when the declared pass finds the same kind of error at the same place; otherwise it stays.
-What surprises: the two passes print a place differently when a map key is long, so both then speak.
-
-Spec: dra.md 1.15 "Order of errors".
-Not here: the declared rules (weir.validate.declared_devices, weir.validate.declared_status).
+Spec: dra.md 1.15 "Order of errors". A handwritten error that is *covered* is dropped when declarative validation
+reports the same type of error at the same path. The two print a path differently when a map key is long, so both are
+then reported.
 """
 
 from __future__ import annotations

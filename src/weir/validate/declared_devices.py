@@ -1,12 +1,9 @@
-"""What do the rules declared beside the fields of slices, claims, classes and rules say?
-
-The second of the two passes (weir.validate.declarative_merge): limits, duplicates, enums and formats, in the order
-of the fields. Parts of an update that did not change are not looked at.
+"""Declarative validation of ResourceSlice, ResourceClaim, DeviceClass and DeviceTaintRule.
 
 Spec: dra.md 1.15 "Order of errors", pass 2; D-15 for operators.
-What surprises: the same format has other words here (`bytes` where the first pass says `characters`); duplicates are
-reported before the entries are looked at; a duplicate prints whole, in its wire form.
-Not here: the status of a claim (weir.validate.declared_status).
+The second pass (weir.validate.declarative_merge): limits, duplicates, enums and formats, in field order; unchanged
+parts of an update are skipped. Some formats have other words here (`bytes` where the first pass says `characters`);
+duplicates are reported before the entries are checked, and print whole in wire form.
 """
 
 from __future__ import annotations

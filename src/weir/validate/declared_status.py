@@ -1,10 +1,7 @@
-"""What do the rules declared beside the fields of a claim's status say?
+"""Declarative validation of ResourceClaim status.
 
-The second of the two passes (weir.validate.declarative_merge). What did not change is not looked at; an allocation
-that is there may only be taken away.
-
-Spec: dra.md 1.8 "ResourceClaim status", 1.15.
-Not here: the spec (weir.validate.declared_devices).
+Spec: dra.md 1.8 "ResourceClaim status", 1.15. The second pass (weir.validate.declarative_merge). Unchanged parts are
+skipped; an existing allocation may only be removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What may drivers, pools, attributes and device selectors be called?
+"""Validation of driver, pool, device and attribute names, and of device selectors.
 
-Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device" (QualifiedName), 1.15 "Validation error texts".
-What surprises: a driver's name is checked in lower case and printed as sent; of a pool's name only the failing part
-is printed.
+Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device" (QualifiedName), 1.15 "Validation error texts". A driver's name is
+checked in lower case and printed as sent; of a pool's name only the failing part is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""May this rule taint devices?
+"""Validation of DeviceTaintRule.
 
 Spec: dra.md 1.10 "DeviceTaintRule", 1.15; D-05 for the selector's class and expressions.
-Not here: which devices a rule selects (weir.devices.selector).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""May a device carry this taint, and may a claim tolerate it so?
+"""Validation of device taints and device tolerations.
 
-Spec: dra.md 1.5 "DeviceTaint", 1.7 "DeviceToleration", 1.15 "Validation error texts"; D-03, D-08, D-15.
-What surprises: unlike pods, a bad value is reported on `value`; effects and operators are reported after everything
-else, by the second of the server's two passes (weir.validate.declared_devices).
-Not here: node taints and pod tolerations (weir.validate.taints, weir.validate.tolerations).
+Spec: dra.md 1.5 "DeviceTaint", 1.7 "DeviceToleration", 1.15 "Validation error texts"; D-03, D-08, D-15. Unlike for
+pods, a bad value is reported on `value`; effects and operators are reported last, by the declarative pass
+(weir.validate.declared_devices).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May a container get its environment from here?
+"""Validation of container environment: `env` and `envFrom`.
 
-Spec: apiserver.md 13 (`env[j].name`). Names may hold any printable ASCII but `=`.
-Not here: whether a referenced ConfigMap or Secret exists; that is not checked on a write.
+Spec: apiserver.md 13 (`env[j].name`). Names may hold any printable ASCII but `=`. Whether a referenced ConfigMap or
+Secret exists is not checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May this event be recorded?
+"""Validation of Event, core/v1 and events.k8s.io/v1.
 
-Spec: upstream's rules for events of core/v1 and events.k8s.io/v1: the newer group asks for more.
-What surprises: an event must live in the namespace of what it is about.
+Spec: upstream's rules for events of core/v1 and events.k8s.io/v1: the newer group requires more. An event must be in
+the namespace of the object it is about.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _shown(value: Any) -> Any:
 
 
 def _validate_reporter(event: Document, field: str) -> Errors:
-    """Yield what an event with a time of its own must say about who reports what; *field* names the reporter."""
+    """Yield errors about the reporting fields of an event with an eventTime; *field* names the reporter."""
     controller = event.get("reportingController") or event.get("reportingComponent") or ""
     if not controller:
         yield required(field)
@@ -94,7 +94,7 @@ def _validate_reporter(event: Document, field: str) -> Errors:
 
 
 def _validate_modern(event: Document) -> Errors:
-    """Yield what only a new event of events.k8s.io is asked: the old fields for times and counts are gone."""
+    """Yield errors specific to a new event of events.k8s.io, where the deprecated fields must be unset."""
     series = event.get("series")
     if series is not None:
         if (series.get("count") or 0) < 2:

@@ -1,10 +1,8 @@
-"""What is wrong with which field, in the words of the API server?
+"""Field errors in the API server's form: type, path, bad value, detail.
 
-Spec: core.md 2.1 "Error model". A field error has a type, a path, a bad value and a detail; it prints as the line
-kubectl users know. A path is its text (`spec.tolerations[0].key`): building one is cheap enough for the writes that
-pass, and there is nothing to convert for those that do not.
-What surprises: how a value prints depends on its Go type. Plain strings are quoted like `%q`; enums, lists, maps
-and structs are JSON, structs with their Go names (weir.validate.gonames makes those).
+Spec: core.md 2.1 "Error model". A path is plain text (`spec.tolerations[0].key`), so building one is cheap. How a
+value prints depends on its Go type: strings are quoted like `%q`; enums, lists, maps and structs are JSON, structs
+with their Go names (weir.validate.gonames).
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class Bare(str):
 #: A value that is there but not printed: an object or list that breaks a rule about the whole of it.
 OMITTED: Final = object()
 
-#: of details of all errors together: nobody reads more, and a list of errors may name a list of names each
+#: of details of all errors together, since each error may list many names
 MOST_CHARACTERS: Final = 1 << 20
 
 
@@ -100,7 +98,7 @@ class FieldError:
 
 
 class Tolerated(FieldError):
-    """A broken rule that an update may leave broken, because it did not break it: it is told as a warning."""
+    """An error that an update did not introduce: reported as a warning."""
 
     __slots__ = ()
 

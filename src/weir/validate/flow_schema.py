@@ -1,8 +1,7 @@
-"""May this FlowSchema exist? Who is meant, which requests, and the level they go to.
+"""Validation of FlowSchema.
 
-Spec: upstream's rules of flowcontrol.apiserver.k8s.io/v1. Whether the priority level exists is not asked: a schema that
-dangles says so in its status. The specs of `exempt` and `catch-all` are fixed.
-Not here: the levels (weir.validate.priority_level), which requests match (weir.apiserver.flowcontrol.classify).
+Spec: upstream's rules of flowcontrol.apiserver.k8s.io/v1. The referenced priority level need not exist: a dangling
+schema is reported in its status. The specs of `exempt` and `catch-all` are fixed.
 """
 
 from __future__ import annotations

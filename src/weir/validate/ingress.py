@@ -1,8 +1,7 @@
-"""May this Ingress, or this IngressClass, be written so?
+"""Validation of Ingress and IngressClass.
 
-Upstream's rules for networking.k8s.io. What an update finds broken already may stay: secret names, and what stands
-behind a host with a wildcard. Nothing here routes requests; an ingress controller of the user's may.
-Not here: which class an Ingress without one gets (weir.apiserver.admission.default_ingress_class).
+An update may keep secret names and wildcard-host backends that were invalid before. Weir routes no traffic; an
+ingress controller of the user's may.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Is this a number or a percentage, and at most all of them?
-
-Not here: which fields are such (weir.validate.workloads and other kinds' files).
-"""
+"""Validation of integers and percentages of at most 100%."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""When may a job count its pods as failed or done? podFailurePolicy and successPolicy.
+"""Validation of podFailurePolicy and successPolicy of a Job.
 
-Spec: upstream's rules for Job. Rules name containers of the template, exit codes and pod conditions; a success
-policy names indexes and needs an indexed job.
+Spec: upstream's rules for Job. Rules name containers of the template, exit codes and pod conditions; a success policy
+names indexes and needs an Indexed Job.
 """
 
 from __future__ import annotations

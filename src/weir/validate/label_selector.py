@@ -1,8 +1,7 @@
-"""Is this label selector sound?
+"""Validation of label selectors.
 
-Spec: apiserver.md 13 (pod affinity labelSelector, PVC selector); the messages are those of node selectors, the
-operators only the four that sets of labels know.
-Not here: whether labels match (weir.selectors.labels).
+Spec: apiserver.md 13 (pod affinity labelSelector, PVC selector). The messages are those of node selectors, with the
+four operators of label selectors.
 """
 
 from __future__ import annotations

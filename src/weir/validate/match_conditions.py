@@ -1,8 +1,7 @@
-"""Would this expression of a webhook or admission policy compile, and say what it must?
+"""Compiles and type-checks expressions of webhooks and admission policies.
 
-Spec: admissionregistration.k8s.io/v1 `matchConditions`, `validations`; cel.md 9.1. A result whose type is not known is
-refused where one type is wanted.
-Not here: what expressions may name (weir.policies.environment), whether one holds (weir.policies.conditions).
+Spec: admissionregistration.k8s.io/v1 `matchConditions`, `validations`; cel.md 9.1. A result of unknown type is
+rejected where one type is required.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Is the metadata of this object sound, and may an update change it so?
+"""Validation of ObjectMeta, on create and update.
 
-Spec: core.md 2.2 "Shared format messages", apiserver.md 13 "Name rules" and its first rows.
-What surprises: labels and annotations are reported without a subscript; the keys of annotations are lower-cased
-before they are checked; a finalizer must be one of three words or hold a slash.
-Not here: what the server fills in (uid, resourceVersion), name against the URL (weir.apiserver).
+Spec: core.md 2.2 "Shared format messages", apiserver.md 13 "Name rules" and its first rows. Labels and annotations
+are reported without a subscript; annotation keys are lower-cased before the check; a finalizer must be one of three
+words or contain a slash.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def validate_object_meta(
         yield from each_invalid(f"{at}.generateName", prefix, check_generated(check_name, prefix))
     name = meta.get("name")
     if not name:
-        # A file may leave the name to generateName; the server has already drawn it when we are asked.
+        # A file may leave the name to generateName; the server has already generated it before validation.
         if not (prefix and context.raw):
             yield required(f"{at}.name", "name or generateName is required")
     elif messages := check_name(name):

@@ -1,7 +1,6 @@
-"""May a policy change writes with this, and may a binding put it to use?
+"""Validation of MutatingAdmissionPolicy and its binding.
 
 Spec: upstream's rules of admissionregistration.k8s.io/v1 MutatingAdmissionPolicy.
-Not here: what policies of both kinds have in common (weir.validate.admission_policies).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def validate_mutating_binding(new: Document, old: Document | None, context: Cont
 
 
 def _operations(match: Document, at: str) -> Errors:
-    """Yield operations that nobody can change: a deletion has no object."""
+    """Yield operations without an object to mutate, such as DELETE."""
     for rule in match.get("resourceRules") or ():
         for operation in rule.get("operations") or ():
             if operation not in _OPERATIONS:

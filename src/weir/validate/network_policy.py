@@ -1,7 +1,6 @@
-"""May this NetworkPolicy be written so?
+"""Validation of NetworkPolicy.
 
-Upstream's rules for networking.k8s.io. A network that the stored policy held already may stay however it is written.
-Policies are stored, nothing here carries packets.
+A CIDR that the stored policy already has is accepted as written. Policies are stored but not enforced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""May this node be registered, and may it change so?
+"""Validation of Node, on create and update.
 
-Spec: core.md 2.8 "Node taints", apiserver.md 13 (providerID, podCIDRs, status.capacity).
-What surprises: taints are reported under `metadata.taints`; a changed providerID prints no value.
-Not here: which kubelet may write what (weir.apiserver.admission).
+Spec: core.md 2.8 "Node taints", apiserver.md 13 (providerID, podCIDRs, status.capacity). Taints are reported under
+`metadata.taints`; a changed providerID prints no value.
 """
 
 from __future__ import annotations

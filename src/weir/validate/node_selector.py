@@ -1,9 +1,7 @@
-"""May a pod or a volume ask for nodes in these words?
+"""Validation of node selector terms.
 
-Spec: core.md 2.9 "Node selector terms"; KEP-5721 "API Validation".
-What surprises: values of required terms are checked as label values, those of preferred terms are not; `Gt` and `Lt`
-take any value here (a value that is no integer merely never matches).
-Not here: whether a node fits (weir.selectors.node), pod affinity (weir.validate.affinity).
+Spec: core.md 2.9 "Node selector terms"; KEP-5721 "API Validation". Values of required terms are checked as label
+values, those of preferred terms are not; `Gt` and `Lt` accept any value here (one that is no integer never matches).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What may a pod not say because of the system it runs on, or because it keeps its users to itself?
+"""Validation of `spec.os`, `spec.hostUsers` and Windows options.
 
-Spec: upstream's rules for `spec.os`, `spec.hostUsers` and Windows options. A pod that names its system may not use the
-settings of the other one; a pod with users of its own may not share the host's namespaces.
+Spec: upstream's rules for `spec.os`, `spec.hostUsers` and Windows options. A pod that names its OS may not use
+settings of the other one; a pod with its own user namespace may not share host namespaces.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def validate_host_users(spec: Document, at: str) -> Errors:
 
 
 def validate_windows_options(options: Document, at: str) -> Errors:
-    """Yield what is wrong with the Windows settings of a security context: who the process runs as."""
+    """Yield errors in the Windows options of a security context."""
     if (credentials := options.get("gmsaCredentialSpec")) == "":
         yield invalid(f"{at}.gmsaCredentialSpec", credentials, "gmsaCredentialSpec cannot be an empty string")
     user = options.get("runAsUserName")

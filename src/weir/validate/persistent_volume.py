@@ -1,8 +1,7 @@
-"""May this volume exist, and may it change so?
+"""Validation of PersistentVolume.
 
-Spec: core.md 2.11 "PersistentVolume", apiserver.md 13 (the PV rows); KEP-5721 for semver in nodeAffinity.
-What surprises: immutable fields are reported without `spec.` in front; a volume has exactly one source.
-Not here: volumes of pods (weir.validate.volumes), claims (weir.validate.persistent_volume_claim).
+Spec: core.md 2.11 "PersistentVolume", apiserver.md 13 (the PV rows); KEP-5721 for semver in nodeAffinity. Immutable
+fields are reported without the `spec.` prefix; a volume has exactly one source.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""May this claim for storage be made, and may it change so?
+"""Validation of PersistentVolumeClaim.
 
-Spec: apiserver.md 13 (PVC).
-What surprises: the missing size is reported on `spec.resources[storage]`; after creation only the size, and for
-bound claims the attributes class, may change.
-Not here: volumes (weir.validate.persistent_volume).
+Spec: apiserver.md 13 (PVC). A missing size is reported on `spec.resources[storage]`; after creation only the size
+and, for bound claims, the attributes class may change.
 """
 
 from __future__ import annotations

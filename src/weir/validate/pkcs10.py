@@ -1,7 +1,7 @@
-"""What does this PKCS#10 request ask to be certified, and is it signed with its own key?
+"""Parses PKCS#10 requests and certificates, with Go's error messages.
 
-The texts are those of Go's crypto/x509 and encoding/asn1, which the API server passes on. What surprises: of a request
-that is damaged inside, only the first structure is described as Go would; deeper damage is told in one fixed text.
+The texts are those of crypto/x509 and encoding/asn1, which the API server passes on. Only damage to the first
+structure is described as Go would; deeper damage has one fixed text.
 """
 
 from __future__ import annotations

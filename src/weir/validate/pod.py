@@ -1,10 +1,8 @@
-"""May this pod be created, and may this update be made to it?
+"""Validation of pods, on create and update.
 
-Spec: core.md 2.6 "Pod update", 2.10 "Scheduling fields of gated pods", 2.13; apiserver.md 13.
-What surprises: an update is checked against the create rules too, so the same error may come twice (the server
-collapses it); the count of containers and the deadline stop the checks behind them; fields that may change are put
-back before the rest is compared, so a permitted change never shows in the diff.
-Not here: the spec itself (weir.validate.pod_spec), subresources (weir.validate.pod_subresources).
+Spec: core.md 2.6 "Pod update", 2.10 "Scheduling fields of gated pods", 2.13; apiserver.md 13. An update also runs the
+create rules, so an error may be found twice (the server deduplicates); the container count and the deadline stop
+later checks; permitted changes are reverted before the rest is compared, so they never show in the diff.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""May this PodCertificateRequest, or the certificate issued for it, be written so?
+"""Validation of PodCertificateRequest and of the certificate issued for it.
 
-Upstream's rules: a request names its pod, service account and node with their uids and never changes; its status is
-written once, when it is issued, denied or failed. An issued chain must be for the requested key, and its times must be
-those that the status says. A rule that fails ends the check: later ones would read what is not there.
-What surprises: the chain's beginning is held against the server's clock, so that `validate_issuance` needs the time.
+A request names its pod, service account and node with their UIDs and is immutable; its status is written once, as
+issued, denied or failed. The chain must be for the requested key with the times in the status. The first failing rule
+ends the check. `validate_issuance` takes the time, because notBefore is compared with the server's clock.
 """
 
 from __future__ import annotations

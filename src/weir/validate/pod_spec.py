@@ -1,8 +1,7 @@
-"""Is this pod spec sound? The one list of checks for pods and for every pod template.
+"""Validation of pod specs, shared by pods and pod templates.
 
-Spec: core.md 2.13 "Order of spec checks that matter here", apiserver.md 13. The body of `validate_pod_spec` is that
-order: errors come out as the API server lists them.
-Not here: what only pods check, create and update (weir.validate.pod), metadata (weir.validate.meta).
+Spec: core.md 2.13 "Order of spec checks that matter here", apiserver.md 13. The body of `validate_pod_spec` is the
+order in which the API server reports errors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""May a pod's status, its binding, its ephemeral containers or its size be written so?
+"""Validation of pods/status, pods/binding, pods/ephemeralcontainers and pods/resize.
 
-Spec: apiserver.md 13; recorded answers for `pods/status` and `pods/resize`. The parts of the document that the
-subresource does not own were taken from the stored pod before these checks.
-Not here: ordinary create and update (weir.validate.pod).
+Spec: apiserver.md 13; recorded answers for `pods/status` and `pods/resize`. Fields the subresource does not own were
+copied from the stored pod before these checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""May this PriorityLevelConfiguration exist? Its share of the seats, its queues, what it lends and borrows.
+"""Validation of PriorityLevelConfiguration.
 
-Spec: upstream's rules of flowcontrol.apiserver.k8s.io/v1. Two passes: by hand, and declared beside the fields (unions
-and required types). The spec of `catch-all` is fixed, that of `exempt` but for its shares.
-Not here: schemas (weir.validate.flow_schema), what a level does (weir.apiserver.flowcontrol.levels).
+Spec: upstream's rules of flowcontrol.apiserver.k8s.io/v1. Two passes: handwritten, and declarative (unions and
+required types). The spec of `catch-all` is fixed, and that of `exempt` except for its shares.
 """
 
 from __future__ import annotations

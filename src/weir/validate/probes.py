@@ -1,7 +1,7 @@
-"""May the kubelet probe a container, and run its hooks, this way?
+"""Validation of probes and lifecycle handlers.
 
-Spec: upstream's rules for probes and lifecycle handlers. Absent numbers mean their defaults.
-What surprises: a liveness or startup probe must succeed at the first success.
+Spec: upstream's rules for probes and lifecycle handlers. Absent numbers mean their defaults. successThreshold of a
+liveness or startup probe must be 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""May a pod's projected volume take a certificate of its own, or a bundle of trust anchors, so?
+"""Validation of the projected volume sources `podCertificate` and `clusterTrustBundle`.
 
-Upstream's rules for the sources `podCertificate` and `clusterTrustBundle`.
-Not here: the other sources, and paths that two of them write (volumes.py); the requests that a kubelet makes
-(pod_certificate_request.py).
+Other sources and path conflicts are in weir.validate.volumes.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _PATHS: Final = ("credentialBundlePath", "keyPath", "certificateChainPath")
 
 
 def validate_pod_certificate(source: Document, at: str) -> Errors:
-    """Yield what is wrong with the certificate a volume asks for, but for its paths."""
+    """Yield errors in a podCertificate source, except in its paths."""
     signer = source.get("signerName") or ""
     yield from validate_signer_name(signer, f"{at}.signerName")
     if (key := source.get("keyType") or "") not in _KEY_TYPES:
@@ -54,7 +52,7 @@ def certificate_paths(source: Document) -> Iterator[tuple[str, str]]:
 
 
 def validate_trust_source(source: Document, at: str) -> Errors:
-    """Yield what is wrong with the trust anchors a volume asks for, but for the form of its path."""
+    """Yield errors in a clusterTrustBundle source, except in the form of its path."""
     name, signer, selector = source.get("name"), source.get("signerName"), source.get("labelSelector")
     if name is not None and signer is not None:
         shown = go_struct("ClusterTrustBundleProjection", source)

@@ -1,7 +1,7 @@
-"""May a namespace be limited so? ResourceQuota and LimitRange.
+"""Validation of ResourceQuota and LimitRange.
 
-Spec: upstream's rules: names of countable resources, and limits that do not contradict each other.
-Not here: whether a pod exceeds them (weir.apiserver.admission).
+Spec: upstream's rules: names of countable resources, and limits that do not contradict each other. Enforcement is in
+weir.apiserver.admission.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What may an update keep that a create may not bring?
+"""Ratcheting: what an update may keep although a create may not use it.
 
-Spec: core.md 2.7 "Ratcheting". A gate that is off refuses new use; an object that already uses the feature may be
-updated, and may even use it more: the flag belongs to the whole object, not to one entry. Creation never ratchets.
-What surprises: one flag covers semver operators in tolerations and in node affinity.
-Not here: the checks that read these options (tolerations, node_selector).
+Spec: core.md 2.7 "Ratcheting". A disabled gate rejects new use; an object that already uses the feature may be
+updated and may use it more: the flag is per object, not per entry. Creation never ratchets. One flag covers semver
+operators in tolerations and in node affinity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""May these permissions be granted so? Role, ClusterRole and their bindings.
+"""Validation of Role, ClusterRole and their bindings.
 
-Spec: upstream's rules of rbac.authorization.k8s.io: names are path segments, a rule speaks of resources or of URLs,
-and what a binding refers to never changes.
-Not here: whether someone may do something (weir.apiserver.auth.rbac).
+Spec: upstream's rules of rbac.authorization.k8s.io: names are path segments, a rule has resources or URLs, and
+roleRef is immutable.
 """
 
 from __future__ import annotations

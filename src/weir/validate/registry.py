@@ -1,7 +1,6 @@
-"""Which rules does a kind have?
+"""Validation functions by kind.
 
-One row a kind: the module and function that check it. Modules load when their kind is first written, so that reading
-a pod does not cost the time to load the rules of every other kind. A kind without a row has metadata rules only.
+Modules are imported when their kind is first written. A kind without a row has metadata rules only.
 """
 
 from __future__ import annotations

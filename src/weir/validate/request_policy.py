@@ -1,8 +1,7 @@
-"""How may a share of a device's capacity be asked for?
+"""Validation of capacity request policies.
 
 Spec: dra.md 1.4 "Capacity request policy": a default, and at most one of a list of values or a range with steps.
-What surprises: amounts out of place are reported below `validRange`, the default's too.
-Not here: what a request is given (weir.devices.allocation).
+Amounts out of range are reported below `validRange`, the default's included.
 """
 
 from __future__ import annotations

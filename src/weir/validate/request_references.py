@@ -1,8 +1,7 @@
-"""May a claim, a class or an allocation refer to requests and drivers so?
+"""Validation of references to requests and drivers in claims, classes and allocations.
 
-Spec: dra.md 1.6 "ResourceClaim spec" (`constraints`, `config`), 1.8, 1.15.
-What surprises: a request with alternatives may be named as a whole or together with one of them.
-Not here: limits and duplicates, which the second pass reports (weir.validate.declared_devices).
+Spec: dra.md 1.6 "ResourceClaim spec" (`constraints`, `config`), 1.8, 1.15. A request with alternatives may be named
+as a whole or together with one of them. Limits and duplicates are in weir.validate.declared_devices.
 """
 
 from __future__ import annotations

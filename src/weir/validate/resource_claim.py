@@ -1,9 +1,8 @@
-"""May a workload ask for devices so? ResourceClaim, ResourceClaimTemplate and DeviceClass.
+"""Validation of ResourceClaim, ResourceClaimTemplate and DeviceClass.
 
-Spec: dra.md 1.6 "ResourceClaim spec", 1.8 "ResourceClaim status", 1.9, 1.15; D-08, D-15.
-What surprises: a claim's spec never changes; a template's is checked again before the change is refused.
-Not here: limits, duplicates, operators, effects, which the second pass reports (weir.validate.declared_devices); the
-status an allocation may have (weir.validate.claim_status); allocating (weir.devices.allocation).
+Spec: dra.md 1.6 "ResourceClaim spec", 1.8 "ResourceClaim status", 1.9, 1.15; D-08, D-15. A claim's spec is immutable;
+a template's is validated again before the change is rejected. Limits, duplicates, operators and effects are in
+weir.validate.declared_devices.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
 
 
 def validate_claim(devices: Document, at: str, options: Options) -> Errors:
-    """Yield what is wrong with what a claim asks for."""
+    """Yield errors in the device requests of a claim."""
     requests, constraints = devices.get("requests") or [], devices.get("constraints") or []
     if not (over := list(over_limit(requests, MOST, f"{at}.requests"))):
         for i, request in enumerate(requests):

@@ -1,10 +1,9 @@
-"""May a driver publish these devices?
+"""Validation of ResourceSlice.
 
 Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4, 1.15; D-01 (taints beside devices), D-02 (64 devices).
-What surprises: a slice holds devices, shared counters or taints, never two of them; `false` is not a way to say no
-for `allNodes`; capacities and taints of a device that did not change are not looked at again.
-Not here: limits, effects, counters and the like, which the second pass reports (weir.validate.declared_devices); what a
-published device means to the scheduler (weir.devices.tracker).
+A slice holds devices, shared counters or taints, never two of them; `allNodes: false` is invalid; unchanged
+capacities and taints of a device are not checked again. Limits, effects and counters are in
+weir.validate.declared_devices.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def _validate_node_selection(spec: Document, context: Context) -> Errors:
 
 
 def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
-    # KEP-5721: DynamicResources does not use the Semver operators, so no slice may ask for them.
+    # KEP-5721: DynamicResources does not use the Semver operators, so slices may not contain them.
     options = dataclasses.replace(options_for(context.gates, context.raw), semver=False)
     yield from validate_node_selector(selector, at, options)
     terms = selector.get("nodeSelectorTerms") or []

@@ -1,10 +1,9 @@
-"""May a container ask for these resources?
+"""Validation of resource names, amounts, and requests and limits.
 
 Spec: apiserver.md 13 (`resources.requests`, `resources[foo]`, extended resources); pods, templates, nodes, volumes
-and quotas share the rules for names and amounts.
-What surprises: an unknown plain name gives two errors; resources that cannot be overcommitted (extended, huge pages)
-need a limit equal to the request.
-Not here: how amounts are read (weir.values.quantity).
+and quotas share the rules for names and amounts. Shared by pods, templates, nodes, volumes and quotas. An unknown
+plain name gives two errors; resources that cannot be overcommitted (extended, huge pages) need a limit equal to the
+request.
 """
 
 from __future__ import annotations
@@ -94,13 +93,13 @@ def validate_resource_name(name: str, at: str) -> Errors:
 
 
 def validate_container_resource_name(name: str, at: str) -> Errors:
-    """Yield what is wrong with the name of a resource that a container asks for."""
+    """Yield errors in the name of a resource that a container requests."""
     yield from validate_resource_name(name, at)
     yield from validate_container_only(name, at)
 
 
 def validate_container_only(name: str, at: str) -> Errors:
-    """Yield that a resource is none a container can ask for."""
+    """Yield an error for a resource that containers cannot request."""
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(HUGE_PAGES):
             yield invalid(at, name, "must be a standard resource for containers")

@@ -1,7 +1,7 @@
-"""May a pod or container run with these privileges?
+"""Validation of security contexts.
 
 Spec: upstream's structural rules for security contexts: ranges of ids, profiles, and settings that contradict each
-other. What a namespace permits is policy and not checked here.
+other. Pod security standards are not checked here.
 """
 
 from __future__ import annotations

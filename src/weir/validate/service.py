@@ -1,7 +1,6 @@
-"""May this service, and the endpoints behind it, be written so?
+"""Validation of Service, Endpoints and EndpointSlice.
 
-Spec: upstream's rules for Service, Endpoints and EndpointSlice. Addresses of services are only stored here; nothing
-routes them.
+Spec: upstream's rules for Service, Endpoints and EndpointSlice.
 """
 
 from __future__ import annotations

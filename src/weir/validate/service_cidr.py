@@ -1,7 +1,6 @@
-"""May this ServiceCIDR, or this IPAddress, be written so?
+"""Validation of ServiceCIDR and IPAddress.
 
-Upstream's rules for the ranges that service addresses come from, and for the objects that hold one address each.
-New fields want networks and addresses in their canonical form.
+Networks and addresses must be in canonical form.
 """
 
 from __future__ import annotations

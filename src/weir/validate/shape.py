@@ -1,10 +1,8 @@
-"""Has every field of this document the JSON type its kind gives it?
+"""JSON type check of documents from files.
 
-The API server decodes before it validates, so its validators may take types for granted; so do weir's. For documents
-straight from a file this walk comes first: each wrong type is one FieldError, and nothing else is reported, because
-nothing else could be. Fields the kind does not know are left alone (weir lint reports those).
-Spec: apiserver.md 2 "Decoding" says what the server answers instead.
-Not here: the types themselves (weir.objects.schema).
+Spec: apiserver.md 2 "Decoding" says what the server answers instead. The API server decodes before it validates, so
+validators rely on types. For a document from a file this check comes first: each wrong type is one FieldError, and no
+other rule runs. Unknown fields are ignored here (weir.validate.unknown_fields).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is this the name of a signer of certificates?
+"""Validation of signer names.
 
 `example.com/name`: a domain of at least two labels and a path of subdomains.
 """

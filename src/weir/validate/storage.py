@@ -1,7 +1,7 @@
-"""May these storage classes, drivers and attachments exist?
+"""Validation of StorageClass, CSIDriver, CSINode, CSIStorageCapacity and VolumeAttachment.
 
-Spec: apiserver.md 13 (StorageClass); upstream's rules for the other kinds of storage.k8s.io.
-What surprises: a changed StorageClass field prints no value.
+Spec: apiserver.md 13 (StorageClass); upstream's rules for the other kinds of storage.k8s.io. A changed StorageClass
+field prints no value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""May this StorageVersionMigration be written so?
+"""Validation of StorageVersionMigration.
 
-Upstream's rules: it names a resource and never changes; it ends once, by success or by failure.
+The resource is immutable; it ends once, with success or failure.
 """
 
 from __future__ import annotations

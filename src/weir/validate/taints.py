@@ -1,9 +1,7 @@
-"""May a node carry these taints?
+"""Validation of node taints.
 
-Spec: core.md 2.8 "Node taints". Values are never read as numbers or versions here: a taint that no comparison can
-read is legal, it simply never matches.
-What surprises: errors say `metadata.taints`, although the field is `spec.taints`.
-Not here: tolerations (weir.validate.tolerations), device taints (weir.validate.device_taints).
+Spec: core.md 2.8 "Node taints". Values are not parsed as numbers or versions: a taint that no comparison can parse is
+legal and never matches. Errors name `metadata.taints`, although the field is `spec.taints`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Is this pod template sound for the workload that holds it?
+"""Validation of pod templates in workloads.
 
-Spec: core.md 2.3 (paths), 2.7 "Ratcheting"; apiserver.md 13 (template labels).
-What surprises: labels of a template are reported on `template.labels`, but a selector that misses them on
-`template.metadata.labels`.
-Not here: what the workload adds (weir.validate.workloads, weir.validate.batch).
+Spec: core.md 2.3 (paths), 2.7 "Ratcheting"; apiserver.md 13 (template labels). Labels of a template are reported on
+`template.labels`, but a selector that does not match them on `template.metadata.labels`.
 """
 
 from __future__ import annotations

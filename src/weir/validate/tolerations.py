@@ -1,10 +1,8 @@
-"""May a pod carry these tolerations, and may an update change them so?
+"""Validation of tolerations, on create and update.
 
 Spec: core.md 2.3 "Toleration validation", 2.4 "Operator switch", 2.5 "Expression validation", 2.6 "Pod update";
-KEP-5471, KEP-5721, KEP-5500, each "API Validation".
-What surprises: a bad value of `Equal` or `Exists` is reported on `operator`; the list of supported operators never
-depends on gates, and for a gated `Lt` it even names `Lt`.
-Not here: whether a toleration matches a taint (weir.taints.toleration).
+KEP-5471, KEP-5721, KEP-5500, each "API Validation". A bad value of `Equal` or `Exists` is reported on `operator`; the
+list of supported operators never depends on gates, and for a gated `Lt` it even names `Lt`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May this ClusterTrustBundle be written so?
+"""Validation of ClusterTrustBundle.
 
-Upstream's rules: authorities' certificates in PEM and nothing else, each once; a bundle of a signer carries the
-signer's name in its own. What is in a bundle is only looked at when it changes.
+CA certificates in PEM and nothing else, each once; a signer's bundle has the signer's name as prefix of its own. The
+content is validated only when it changes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Has this document fields, or a kind, that the API server does not know?
+"""Unknown fields and kinds of a document, with suggestions.
 
-The server drops an unknown field, or under strict validation (kubectl's default) refuses the object with
-`strict decoding error: unknown field "spec.tolerations[0].efect"`. Each one is a FieldError here, with the field that
-was probably meant. A kind that weir has in no table may be a cluster's own: only what is close to a known one is wrong.
-Spec: apiserver.md 2 "Decoding".
-Not here: wrong types (weir.validate.shape), fields written twice (weir.objects.manifest).
+Spec: apiserver.md 2 "Decoding". The server drops an unknown field or, under strict validation (kubectl's default),
+rejects the object with `strict decoding error: unknown field "spec.tolerations[0].efect"`. Each one is a FieldError
+here, with the field that was probably meant. A kind that weir does not have may be a custom kind: only one close to a
+known kind is an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Are the settings of this storage system sound? The volume sources that pods and PersistentVolumes share.
+"""Validation of volume plugin settings shared by pods and PersistentVolumes.
 
-Spec: upstream's rules for iSCSI, Fibre Channel, Ceph, Gluster, Flex and the cloud disks. The two users differ in a word
-here and there: `for_volume` marks a PersistentVolume.
-Not here: the sources weir's own rules speak about (weir.validate.volumes, weir.validate.persistent_volume).
+Spec: upstream's rules for iSCSI, Fibre Channel, Ceph, Gluster, Flex and the cloud disks. The two users' messages
+differ slightly: `for_volume` marks a PersistentVolume.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""May a pod mount these volumes?
+"""Validation of pod volumes.
 
 Spec: apiserver.md 13 (`spec.volumes[i]`, `volumeMounts[j].name`, hostPath). A volume has one source; without any it
-is an emptyDir.
-What surprises: a volume with an error of its own cannot be mounted either, so its mounts report `Not found` too.
-Not here: PersistentVolumes (weir.validate.persistent_volume), which share hostPath and path rules.
+is an emptyDir. A volume with an error cannot be mounted either, so its mounts report `Not found` too.
 """
 
 from __future__ import annotations

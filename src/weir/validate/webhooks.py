@@ -1,7 +1,6 @@
-"""May the API server call out with this configuration? Webhook configurations, both kinds.
+"""Validation of webhook configurations, validating and mutating.
 
 Spec: upstream's rules of admissionregistration.k8s.io/v1.
-Not here: calling them (weir.apiserver.webhooks.dispatch).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""May this workload run its pods so?
+"""Validation of Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController and ControllerRevision.
 
 Spec: core.md 2.3, 2.7; apiserver.md 13; upstream's rules for Deployment, ReplicaSet, StatefulSet, DaemonSet,
-ReplicationController and ControllerRevision. Selectors never change after creation.
-Not here: jobs (weir.validate.batch), the pod template (weir.validate.template).
+ReplicationController and ControllerRevision. Selectors are immutable.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def _parts(
 ) -> tuple[Document, Document | None, Options]:
     """Return the new spec, the old one, and the options the old template earns."""
     before = None if old is None else old.get("spec") or {}
-    # A status says nothing about pods: what their template may keep is not asked for then.
+    # A status write does not touch the template, so ratcheting is not evaluated.
     template = ((before or {}).get("template") or {}).get("spec") if context.subresource != "status" else None
     return new.get("spec") or {}, before, pod_options(context.gates, template, context.raw)
 

@@ -1,7 +1,7 @@
-"""When does a schedule fire next? Cron lines of five fields, and words that start with `@`.
+"""Cron schedules: next run times of five-field lines and `@` words.
 
-Minutes are the finest; day of month and day of week are alternatives when both are restricted, as in every cron.
-Not here: the errors of a bad line (weir.validate.cron).
+Minute resolution; day of month and day of week are alternatives when both are restricted. Messages for invalid lines
+are in weir.validate.cron.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long is `1h30m`? Go's duration syntax, read and printed in whole nanoseconds.
+"""Go durations (`1h30m`), parsed and printed in whole nanoseconds.
 
-Spec: cel.md 3.4 (`duration(string)`, `string(duration)`). What surprises: a fraction is scaled in floating
-point and cut, as Go does; `0` needs no unit; `5.s` and `.5s` are fine; there are no days.
+Spec: cel.md 3.4 (`duration(string)`, `string(duration)`). As in Go, a fraction is scaled in floating point and
+truncated; `0` needs no unit; `5.s` and `.5s` are valid; there are no days.
 """
 
 from __future__ import annotations

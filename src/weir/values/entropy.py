@@ -1,9 +1,7 @@
-"""Where do random characters come from? From the system, many at a time.
+"""Random bytes from the operating system, fetched in blocks.
 
-Five bytes for a name take a call of the system, and that lets another thread have the interpreter: both together cost
-more than all else about the name. So bytes are drawn for many names at once, and each is given out once: taking the
-last element of a list cannot be interrupted, and a process that is forked off draws its own.
-Not here: what names look like (.names); a simulation has its own source, so that it can be repeated.
+A system call per name releases the GIL and costs more than the rest of name generation. Each piece is handed out
+once: `list.pop` is atomic, and a forked process draws its own. Simulations use their own seeded source.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ from typing import Final
 __all__ = ["system_bytes"]
 
 _AT_ONCE: Final = 256
-_LARGEST: Final = 64  # of pieces that are kept; who wants more asks less often
+_LARGEST: Final = 64  # of buffered pieces
 _pieces: dict[int, list[bytes]] = {}
 
 
 def system_bytes(size: int) -> bytes:
-    """Return *size* random bytes that nobody else gets."""
+    """Return *size* random bytes, unique to this call."""
     if not 0 < size <= _LARGEST:
         return os.urandom(size)
     try:

@@ -1,8 +1,8 @@
-"""How does Go read and print a double?
+"""Go's parsing and printing of doubles.
 
-Spec: cel.md 3.4 (`double(string)`, `string(double)`). What surprises: Go takes hexadecimal floats, `_` between
-digits and any case of `inf`; text beyond the double range is an error, not infinity. A number is printed with
-an exponent from 10^6 on (and below 10^-4), so 1234567.0 becomes `1.234567e+06`.
+Spec: cel.md 3.4 (`double(string)`, `string(double)`). Go accepts hexadecimal floats, `_` between digits and any case
+of `inf`; text beyond the double range is an error, not infinity. Numbers print with an exponent from 10^6 on (and
+below 10^-4), so 1234567.0 becomes `1.234567e+06`.
 """
 
 from __future__ import annotations

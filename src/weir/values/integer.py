@@ -1,8 +1,8 @@
-"""Is this text an integer, and which one?
+"""Signed 64-bit integers: the canonical form of tolerations, and Go's parser.
 
-Spec: KEP-5471 "API Validation": a canonical signed 64-bit decimal. Tolerations must be canonical, so that
-two spellings of one number never meet; node-affinity `Gt`/`Lt` take any spelling Go's parser takes.
-What surprises: Python's int() also accepts blanks, `_` and Unicode digits; nothing here does.
+Spec: KEP-5471 "API Validation": a canonical signed 64-bit decimal. Tolerations must be canonical, so that a number
+has one spelling; node-affinity `Gt`/`Lt` accept any spelling Go's parser accepts. Unlike Python's int(), nothing here
+accepts blanks, `_` or Unicode digits.
 """
 
 from __future__ import annotations

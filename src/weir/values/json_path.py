@@ -1,7 +1,7 @@
-"""What does a path such as `.status.conditions[?(@.type=="Ready")].status` find in a document?
+"""JSONPath as client-go implements it, for printer columns.
 
-Spec: the JSONPath of client-go, as far as printer columns use it: fields, quoted keys, positions, slices, `*`, `..` and
-filters that compare. What is missing is nothing; a path that cannot be read is a JsonPathError.
+Spec: the JSONPath of client-go, as far as printer columns use it: fields, quoted keys, positions, slices, `*`, `..`
+and filters that compare. A missing field gives no result; an invalid path raises JsonPathError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which version of an API is newer: `v10`, `v2beta1`, `foo`?"""
+"""Sort order of API versions: `v10`, `v2beta1`, `foo`."""
 
 from __future__ import annotations
 

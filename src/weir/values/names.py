@@ -1,9 +1,8 @@
-"""Is this text a name Kubernetes takes, and if not, what does it say about it?
+"""Name and label formats, with the API server's messages.
 
-Spec: core.md 2.2 "Shared format messages", apiserver.md 13 "Name rules". Each check returns the messages of the
-API server, in its order; no message means the text is fine. Lengths count bytes of UTF-8, as the server does.
-What surprises: the blanks before `or` in the messages are doubled in the original.
-Not here: where a message is reported (weir.validate).
+Spec: core.md 2.2 "Shared format messages", apiserver.md 13 "Name rules". Each check returns the messages in the API
+server's order; none means valid. Lengths count UTF-8 bytes. The doubled blanks before `or` in the messages are
+upstream's.
 """
 
 from __future__ import annotations
@@ -237,7 +236,7 @@ def _check_label_key(text: str) -> Messages:
 
 
 def _of_prefix(message: str) -> str:
-    """Return what a name's message becomes for the prefix of a key, whose length is given in bytes."""
+    """Return a name's message adapted to the prefix of a key, whose length is in bytes."""
     return "prefix part " + (too_long(253) if message == too_many_characters(253) else message)
 
 

@@ -1,9 +1,7 @@
-"""Which address or network does this text mean? IP parsing with Go's messages.
+"""IP addresses and networks, parsed with Go's rules and messages.
 
-Spec: cel.md 10.7. Python's ipaddress accepts and prints almost the same, but its messages differ and it keeps
-no host bits of a network, so the parser is here. What surprises: no leading zeros in IPv4, an IPv4 tail
-inside IPv6 is fine, and the text of an IPv4-mapped address keeps its dotted tail.
-Not here: which addresses CEL refuses (zones, mapped ones): weir.cel.library.ip.
+Spec: cel.md 10.7. Python's ipaddress differs in messages and keeps no host bits of a network. No leading zeros in
+IPv4; an IPv4 tail in IPv6 is valid, and an IPv4-mapped address prints with its dotted tail.
 """
 
 from __future__ import annotations

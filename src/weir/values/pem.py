@@ -1,7 +1,7 @@
-"""Which PEM blocks are in this text?
+"""PEM blocks, read as Go's encoding/pem reads them.
 
-As Go's encoding/pem reads them: text around blocks is skipped, and so is a block that is damaged. A block may have
-headers (`Key: value` lines before its content); those who read certificates refuse them.
+Text around blocks and damaged blocks are skipped. Headers (`Key: value` lines before the content) are parsed;
+certificate readers reject them.
 """
 
 from __future__ import annotations

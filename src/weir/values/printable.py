@@ -1,9 +1,7 @@
-r"""How is foreign text shown? With every character that a terminal would obey written as a visible escape.
+r"""Escapes control characters in untrusted text for terminals.
 
-Names, taints, labels and messages come from whoever wrote them: escape sequences would set the window's title or clear
-the screen, a line break would forge a line, and a bidirectional override would turn the order of the characters that a
-person reads.
-Not here: where weir writes to a terminal (weir.cli.render), Go's quotes (weir.values.quoting).
+Names, taints, labels and messages may contain escape sequences, line breaks or bidirectional overrides that would
+forge output.
 """
 
 from __future__ import annotations

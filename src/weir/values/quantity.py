@@ -1,10 +1,9 @@
-"""How much is `1500m`, `2Gi` or `1e3`, and how is an amount printed?
+"""Quantities of the Kubernetes API: parsing, arithmetic, canonical form.
 
-Spec: the Kubernetes API's quantity (resource requests, device capacity) and its CEL view (cel.md 10.6).
-What surprises: a number may lack digits (`Mi` is 0), anything below 1n becomes 1n, binary amounts stop at
-2^63-1, and `2000m` is *not* an integer to CEL: upstream keeps small amounts as integer × power of ten, and
-`is_integer` speaks about that form, not about the number. The form is therefore kept here too.
-Not here: which quantities a field may hold (weir.validate).
+Spec: the Kubernetes API's quantity (resource requests, device capacity) and its CEL view (cel.md 10.6). A number may
+lack digits (`Mi` is 0), anything below 1n becomes 1n, binary amounts stop at 2^63-1, and `2000m` is *not* an integer
+to CEL: upstream keeps small amounts as integer × power of ten, and `is_integer` is about that form. The form is
+therefore kept here too.
 """
 
 from __future__ import annotations

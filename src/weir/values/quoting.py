@@ -1,7 +1,6 @@
-"""How does Go print this text? Quoting as in Kubernetes' messages.
+"""Go's string quoting in messages: `%q` and compact JSON.
 
-`%q` keeps printable non-ASCII as it is and escapes the rest; compact JSON turns `<`, `>` and `&` into
-`\\u003c` and its kin, as Go's encoder does.
+`%q` keeps printable non-ASCII and escapes the rest; compact JSON escapes `<`, `>` and `&`, as Go's encoder does.
 """
 
 from __future__ import annotations

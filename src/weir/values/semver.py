@@ -1,9 +1,9 @@
-"""Which version does this text mean, and which of two is newer?
+"""Semantic versions: tolerant parsing and comparison.
 
-Spec: KEP-5721 "Semantic Version Comparison", with the parsing rules of the library it names: *tolerant*
-parsing strips blanks and one leading `v`, drops leading zeros and fills missing parts, then parses strictly.
-What surprises: a distribution's suffix is a prerelease, so `5.15.0-78-generic` is *below* `5.15.0`; build
-metadata never counts, not even for equality; `2024.01.15` is a version.
+Spec: KEP-5721 "Semantic Version Comparison", with the parsing rules of the library it names: *tolerant* parsing
+strips blanks and one leading `v`, drops leading zeros and fills missing parts, then parses strictly. A distribution's
+suffix is a prerelease, so `5.15.0-78-generic` is *below* `5.15.0`; build metadata is ignored, also for equality;
+`2024.01.15` is a version.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Which instant does this RFC 3339 text mean, and which date and hour is that?
+"""RFC 3339 timestamps with nanoseconds, and their calendar fields in a time zone.
 
-Spec: cel.md 3.4 and 3.5. An instant is whole nanoseconds since 1970-01-01T00:00:00Z, as an int.
-What surprises, all taken over from Go: the hour may have one digit, the fraction may follow a comma, digits
-beyond nanoseconds are dropped, offsets of 24:00 and of 60 minutes are accepted; a fixed offset in an accessor
-(`+02:75`) is not checked at all. Python's datetime ends at microseconds and at year 1, so the calendar is
-computed here; only named zones use zoneinfo, for their offset.
+Spec: cel.md 3.4 and 3.5. An instant is whole nanoseconds since 1970-01-01T00:00:00Z, as an int. As in Go: the hour
+may have one digit, the fraction may follow a comma, digits beyond nanoseconds are dropped, offsets of 24:00 and of 60
+minutes are accepted; a fixed offset in an accessor (`+02:75`) is not checked. Python's datetime has microseconds
+only, so the calendar is computed here; named zones use zoneinfo.
 """
 
 from __future__ import annotations

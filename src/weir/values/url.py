@@ -1,9 +1,9 @@
-"""Is this an absolute URL, and which parts has it? Go's reading of one.
+"""Absolute URLs, parsed with Go's rules and messages.
 
-Spec: cel.md 10.8. Python's urllib.parse never refuses anything, so the parser is here, with Go's messages. A text is
-read twice, as Kubernetes does: as the URI of a request, which must be absolute and knows no fragment, then as a
-URL, which does. What surprises: `//host/path` is an absolute path to the first and has a host for the second; a
-scheme without slashes makes the rest opaque (`mailto:a@b.c` has no host); the port is not range checked.
+Python's urllib.parse rejects nothing. A text is parsed twice, as Kubernetes does: as a request URI, which must be
+absolute and has no fragment, then as a URL. `//host/path` is an absolute path to the first and has a host for the
+second; a scheme without slashes makes the rest opaque (`mailto:aSpec: cel.md 10.8.b.c` has no host); the port is not
+range checked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Defaults of apps/v1: how many replicas, and how they are replaced.
+"""Defaults of apps/v1: replicas and update strategies.
 
 Spec: apiserver.md 5.2 (Deployment, ReplicaSet, DaemonSet).
 """

@@ -1,4 +1,4 @@
-"""Defaults of networking.k8s.io: what a policy speaks about, and where the parameters of an ingress class are."""
+"""Defaults of networking.k8s.io: policy types, and the scope of ingress class parameters."""
 
 from __future__ import annotations
 

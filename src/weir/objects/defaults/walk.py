@@ -1,7 +1,6 @@
-"""Where in a document does which rule apply? Compiles one visitor per struct from the schema.
+"""Applies defaulting functions: compiles one visitor per struct from the schema.
 
-A struct is visited when it, or anything below it, has a rule; fields without rules below them cost nothing.
-Not here: the rules (the other modules of this package).
+A struct is visited only when it, or anything below it, has a rule.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Visitor = Callable[[Any], None]
 
 
 class Visitors:
-    """Visitors for one set of rules, made when first asked for."""
+    """Visitors for one set of rules, created on first use."""
 
     def __init__(
         self, rule_of: Callable[[schema.Struct], Rule | None], on_shape: Mapping[str, Visitor]
