@@ -1,10 +1,8 @@
-"""Which request held up all others, and for how long? A debug mode that measures every turn on the event loop.
+"""Debug mode that measures how long each request blocks the event loop.
 
-All requests share one loop: while one of them computes, nobody else is answered. `Blocking.measured` wraps the handler
-and times each uninterrupted piece of a request, by the clock and by the CPU (on a busy machine the clock also counts
-others). The worst are kept, the metric `weir_apiserver_loop_blocked_seconds` has the distribution, and a piece longer
-than `LONGEST_SECONDS` of CPU is logged. Switched on by `weir apiserver --debug-blocking`; read at /debug/blocking.
-Not here: how pieces are kept short (weir.apiserver.off_loop, weir.apiserver.registry.lists).
+`Blocking.measured` times each uninterrupted piece of a request, by wall clock and CPU. The longest are kept, the
+metric `weir_apiserver_loop_blocked_seconds` has the distribution, and a piece longer than `LONGEST_SECONDS` of CPU is
+logged. Enabled by `weir apiserver --debug-blocking`; shown at /debug/blocking.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Blocking:
         self._worst.clear()
 
     def document(self) -> dict[str, Any]:
-        """Return the longest pieces for people."""
+        """Return the longest pieces, for the debug page."""
         return {"limitSeconds": LONGEST_SECONDS, "worst": [piece._asdict() for piece in self.worst]}
 
     def measured(self, handle: Callable[[Request], Coroutine[Any, Any, Response | Stream]]) -> Handler:

@@ -1,7 +1,6 @@
-"""What is an API server made of? Credentials, admission, authorization, flow control and the rest, on an open store.
+"""Builds an API server on an open store: credentials, admission, authorization, flow control and the rest.
 
-Whatever a cluster starts with (namespaces, roles, priority levels, API services) is created here as well.
-Not here: sockets and signals (weir.apiserver.run), the choices (weir.apiserver.options).
+Also creates the bootstrap objects (namespaces, roles, priority levels, APIServices).
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _settled(document: dict[str, Any], kind: Kind, unknown: str = "Ignore") -> d
 
 
 def _warn_of_shared_folder(folder: Path) -> None:
-    """Say so when anybody on this machine may put other files in place of the server's."""
+    """Warn when other users of this machine may replace the server's files."""
     with suppress(OSError):
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -151,7 +150,7 @@ def _audit(options: Options, clock: Clock, metrics: Metrics) -> Audit | None:
 
 
 def _public(signer: Signer | None, address: str) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return the pages that anybody may read who wants to check a token of this server."""
+    """Return the public pages for verifying service account tokens."""
     if signer is None:
         return {}
     return {

@@ -1,8 +1,7 @@
-"""How are the other components? ComponentStatuses, deprecated and asked for all the same.
+"""ComponentStatus (deprecated): health of scheduler, controller manager and store.
 
-As upstream: scheduler and controller manager are asked at the addresses where they serve by default, on this machine,
-and the store by itself; nothing is stored. What surprises: components that serve elsewhere (those of `weir up`) are
-reported as unhealthy, as in every cluster that does not keep them at these addresses.
+As upstream, scheduler and controller manager are probed at their default ports on this machine; components that serve
+elsewhere (those of `weir up`) are reported as unhealthy. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class ComponentStatuses:
 
 
 async def _probe(port: int) -> tuple[bool, str]:
-    """Return whether who serves at *port* says that it is well, and what it says."""
+    """Return whether the component at *port* is healthy, and its response."""
     url = f"https://{HOST}:{port}/healthz"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -1,6 +1,6 @@
-"""What is served here? Discovery documents, the version, and the health checks.
+"""Discovery documents, version and health checks.
 
-Spec: apiserver.md 14 "Discovery and health". Everything follows from the table of kinds. Bodies are built once.
+Spec: apiserver.md 14 "Discovery and health". Derived from the table of kinds; bodies are built once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKS = (
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
 _encode = msgspec.json.Encoder().encode
-#: Groups whose feature is off, or which nobody answers for; no document mentions them.
+#: Groups whose feature is off or that are not served; left out of every document.
 Off = frozenset[str]
 NOTHING_OFF: Off = frozenset()
 

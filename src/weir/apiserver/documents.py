@@ -1,9 +1,6 @@
-"""What makes a document one of its kind? Reading, defaults, zero values and rules, for kinds of the table and for
-custom ones alike.
+"""Decoding, defaulting, zero values and validation of documents, for built-in and custom kinds alike.
 
-One place tells the two apart; whoever writes objects asks here.
-Not here: how the two do it (weir.objects, weir.validate; weir.customresources), how fields are owned
-(weir.apiserver.patches.kind_form), stored values (weir.apiserver.registry.conversion).
+The only place that distinguishes the two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How is a failure told to the client? As the Status of its error, in the form the client asked for.
-
-Not here: the errors (weir.errors), which failures of the store are whose fault (weir.store).
-"""
+"""Renders errors as Status responses in the negotiated media type."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def reworded(error: errors.ApiError, release: Release) -> errors.ApiError:
 
 
 def failure(request: Request, error: errors.ApiError) -> Response:
-    """Return a failure in the form the client asked for, JSON when that is unknown."""
+    """Return an error in the negotiated media type, JSON when that is unknown."""
     headers = None
     if error.retry_after_seconds is not None:
         headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]

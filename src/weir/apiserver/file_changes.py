@@ -1,8 +1,7 @@
-"""Has a file that the server lives by been changed? Files are looked at every few seconds and read again.
+"""Polls files for changes and reloads them.
 
-For what an operator replaces under a running server: tokens, certificates, encryption keys. A file that is away for a
-moment, because it is being replaced, is looked at again. What cannot be used leaves in force what was read before:
-an action reads first and changes then.
+For tokens, certificates and encryption keys replaced under a running server. A missing file is polled again; an
+invalid one leaves the previous content in force.
 """
 
 from __future__ import annotations

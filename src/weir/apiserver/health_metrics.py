@@ -1,8 +1,7 @@
-"""How did the checks of the server's health come out? `/metrics/slis`, for those who measure availability.
+"""`/metrics/slis`: results of health checks.
 
-As in Kubernetes' servers: the last result of each check, and how often each result came, counted when somebody asks for
-`/healthz`, `/livez` or `/readyz`.
-Not here: the checks and their answers (nonresource.py, discovery.py); the other metrics (metrics.py).
+As in Kubernetes' servers: the last result of each check and counts per result, updated when `/healthz`, `/livez` or
+`/readyz` is requested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which API servers are alive? Each keeps a Lease in kube-system that says so, as Kubernetes' own do.
+"""API server identity: a Lease in kube-system per server.
 
-The name follows from the host, so that a restarted server takes its lease over. It is renewed every ten seconds; what
-was not renewed for its duration is removed by any other server.
-Not here: leases of nodes (weir.simulation.kubelet) and of components that elect a leader (weir.client).
+The name follows from the host, so that a restarted server takes its lease over. Renewed every ten seconds; expired
+leases are removed by any other server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the API server counts and times, under upstream's names.
+"""API server metrics, with upstream's names.
 
 Spec: upstream's metric names. Labels are bounded: verbs, kinds, codes and plugin names, never an object's name.
-A request's three children are looked up once per combination of labels and kept.
-Not here: how metrics are kept and printed (weir.observe.metrics).
+Children are looked up once per combination of labels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What lies at a path that is not a resource? Discovery, the version, health, metrics, OpenAPI.
+"""Non-resource paths: discovery, version, health, metrics, OpenAPI.
 
-Spec: apiserver.md 14 "Discovery and health". Some of these paths are routes that know only GET (`/version`, `/api`, the
-resources of a group version), the others are plain handlers that answer every method with the same page. Routes offer
-media types of their own; plain handlers find out while they answer.
-Not here: the documents themselves (weir.apiserver.discovery, .openapi), resources (weir.apiserver.handlers).
+Spec: apiserver.md 14 "Discovery and health". Some are routes that accept only GET (`/version`, `/api`, the resources
+of a group version), the others are plain handlers that answer every method. Routes negotiate media types up front;
+plain handlers while they answer.
 """
 
 from __future__ import annotations
@@ -116,14 +115,14 @@ class Pages:
             case ["metrics"] if self._metrics is not None:
                 found = Response(200, self._metrics.render(), METRICS_TYPE)
             case ["metrics", "slis"]:
-                self._checked("healthz")  # so that the page says something, even if nothing was asked before
+                self._checked("healthz")  # so that the page has content before the first check
                 found = Response(200, self._slis.render(), METRICS_TYPE)
             case ["openapi", *rest]:
                 found = self._openapi(request, rest)
         return found if found is not None else not_found_page()
 
     def _openapi(self, request: Request, rest: list[str]) -> Response | None:
-        from weir.apiserver.customresources.openapi import ServedOpenApi  # megabytes, seldom asked for
+        from weir.apiserver.customresources.openapi import ServedOpenApi  # megabytes, seldom requested
         from weir.apiserver.openapi import documents
 
         if self._schemas is None:

@@ -1,12 +1,9 @@
-"""Where is work done that would hold up everybody else? On a thread beside the loop, one piece at a time.
+"""Thread for CPU-bound work on large documents, one piece at a time.
 
-Spec: decision 13. All requests share one event loop, so nobody is answered while one body of a megabyte is read and
-judged. What is pure (reading, defaults, ownership, validation, rendering) is done here for large documents: the loop
-goes on meanwhile, because Python hands the interpreter over often. What looks at shared state stays on the loop.
-Users take turns (start-time fair queuing): somebody who sends a hundred large bodies delays another's by one. A request
-that has begun goes before those that have not, so that few large documents are in memory at a time.
-Without `start` (a server without sockets, virtual time) the work is done where it is asked for.
-Not here: how large a document may be (weir.apiserver.transport.limits, weir.objects.jsontext).
+Spec: decision 13. All requests share one event loop, so decoding, defaulting, ownership, validation and rendering of
+large documents run on a thread; work on shared state stays on the loop. Users take turns (start-time fair queuing). A
+request in progress goes before those not started, so that few large documents are in memory. Without `start` (no
+sockets, virtual time) the work runs inline.
 """
 
 from __future__ import annotations
@@ -118,7 +115,7 @@ class OffLoop:
                 self._now = max(self._now, turn)
             if not done.cancelled():
                 answer, error = _outcome(piece)
-                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                with suppress(RuntimeError):  # the loop is closed
                     if error is None:
                         done.get_loop().call_soon_threadsafe(_succeed, done, answer)
                     else:
@@ -128,7 +125,7 @@ class OffLoop:
 
 
 def _outcome(piece: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Return what *piece* returned or raised; in a frame of its own, which knows nothing of who waits for it."""
+    """Return the result or exception of *piece*; a separate frame, to hold no reference to the waiter."""
     try:
         return piece(), None
     except BaseException as error:

@@ -1,13 +1,11 @@
-"""What does an API server of an older release make of the same store and the same requests?
+"""API server of an older release on the same store.
 
-Spec: core.md 8.1 "Required order", 8.4; docs/decisions/0075. It decodes what is stored, and what is sent, without the
-fields it has never heard of: they are not shown, not checked and not written. So an object that nobody writes comes
-back whole with the next upgrade, and one that anybody writes, its status included, comes back without them. A request
-that names such a field gets the warning of any unknown field, or is refused with `fieldValidation=Strict`; what is left
-of it is judged by the release's own rules. The features of the four KEPs are off, or unknown.
-What surprises: a toleration that was an expression is an empty one here, and no new pod may have that: the server
-refuses it for its operator, not for its expression.
-Not here: components that read through a current server (weir.client.version_skew), gates (weir.gates).
+Spec: core.md 8.1 "Required order", 8.4; docs/decisions/0075.
+Decodes stored objects and requests without the fields it does not know: they are not shown, validated or written. An
+object that is not written keeps them for the next upgrade; any write, also of its status, loses them. A request with
+such a field gets the unknown-field warning, or is rejected with `fieldValidation=Strict`. The features of the four
+KEPs are off or unknown. An expression toleration decodes to an empty one here, which is rejected in new pods for its
+operator.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True)
 class Release:
-    """One older release: its number, and what of the KEPs it has heard of."""
+    """One older release: its number, and the KEP fields it knows."""
 
     number: str
     numeric: bool = False  #: `Lt` and `Gt` are known, behind their gate
@@ -53,7 +51,7 @@ class Release:
         return kind.kind != "DeviceTaintRule" or kind.version == "v1alpha3"
 
     def warns(self, kind: Kind) -> bool:
-        """Return whether the release calls this version of a kind deprecated already."""
+        """Return whether the release already deprecates this version of a kind."""
         since = kind.deprecated[0] if kind.deprecated is not None else ""
         return bool(since) and _minor(since) <= _minor(self.number)
 

@@ -1,7 +1,4 @@
-"""What can an operator choose about an API server, and which store do these choices name?
-
-Not here: the flags (weir.cli.apiserver), what is built from them (weir.apiserver.build).
-"""
+"""Options of an API server, and the store they select."""
 
 from __future__ import annotations
 

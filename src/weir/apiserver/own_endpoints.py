@@ -1,10 +1,7 @@
-"""Where do clients in the cluster find the API servers? The endpoints of the service `kubernetes` say it.
+"""Endpoints of the service `kubernetes`: the addresses of live API servers.
 
-As Kubernetes' own servers do, each adds itself and takes those away that no longer renew their lease. A server that
-listens on a loopback address names the address of its host's interface: endpoints may not be loopback addresses. Where
-a host has none, there are no endpoints.
-Not here: the service itself (bootstrap/objects.py), the leases (identity_lease.py), endpoints of other services
-(weir.controllers.network).
+Each server adds itself and removes those whose lease expired. A server on a loopback address advertises its host's
+interface address, since endpoints may not be loopback; without one there are no endpoints.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ class OwnEndpoints:
         self._told = False
 
     async def reconcile(self) -> None:
-        """Write the endpoints if they are not those of the servers that live."""
+        """Write the endpoints if they differ from the live servers."""
         addresses = sorted(
             {self._address, *self._others()}, key=lambda text: ipaddress.ip_address(text).packed
         )

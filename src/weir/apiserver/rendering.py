@@ -1,8 +1,7 @@
-"""How is an object or a list shown? As JSON, indented or not, YAML, a table, or its metadata alone.
+"""Renders objects and lists: JSON, YAML, Table, PartialObjectMetadata.
 
-Spec: apiserver.md 3 "Representations". What is stored is JSON already, so that an ordinary answer is joined bytes; the
-other forms are made of documents, and those of large ones beside the loop (weir.apiserver.off_loop).
-Not here: which form a client asks for (weir.apiserver.transport.negotiation), columns (weir.apiserver.printers).
+Spec: apiserver.md 3 "Representations". Stored values are JSON already, so that an ordinary response is joined bytes;
+other forms are built from documents, large ones off the loop (weir.apiserver.off_loop).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Renderer:
     async def page(
         self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str = ""
     ) -> Response:
-        """Return a list in the form the client asked for."""
+        """Return a list in the negotiated form."""
         plain = form == JSON and not kind.converted and not wants_pretty(request.params.get("pretty"))
         if plain:
             return ListResponse(200, list_body(kind, page))
@@ -78,7 +77,7 @@ class Renderer:
     async def object(
         self, request: Request, kind: Kind, outcome: WriteResult, form: MediaTypeOptions
     ) -> Response:
-        """Return one object in the form the client asked for."""
+        """Return one object in the negotiated form."""
         if form is JSON and not request.query:
             return Response(*outcome)
         if len(outcome.body) < LARGE_BYTES:

@@ -1,12 +1,10 @@
-"""Which requests do the request metrics count, and what do they call them?
+"""Labels of request metrics.
 
-As upstream: a request is counted once it has reached a route. What never got so far (a caller nobody knows, one who
-may not, a resource or subresource nobody serves, a method or a form of answer that the path does not take) is counted
-by the metrics of authentication and authorization, or not at all; a client cannot make labels up. Verbs are those of
-HTTP but for LIST, WATCH, APPLY and CONNECT, and deleting a collection is a DELETE; what creates has the scope
-`resource`. Of the pages only health and OpenAPI v3 are counted, with their path as the subresource.
-Held against a real server: tests/kubernetes/test_same_metrics.py.
-Not here: the metrics (weir.apiserver.metrics).
+As upstream: a request is counted once it reached a route. Others (unauthenticated, forbidden, unknown resource,
+unsupported method or media type) are counted by the authentication and authorization metrics or not at all, so
+clients cannot invent labels. Verbs are those of HTTP but for LIST, WATCH, APPLY and CONNECT, and deletecollection is
+a DELETE; creates have the scope `resource`. Of the pages only health and OpenAPI v3 are counted, with their path as
+subresource. Compared with a real server: tests/kubernetes/test_same_metrics.py.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(request: Request, info: RequestInfo, params: Mapping[str, str]) -> Labels | None:
-    """Return how metrics name *request*; None for what nobody serves, and for pages that are not counted."""
+    """Return the labels of *request*; None for unknown resources and pages that are not counted."""
     kind = info.kind
     if kind is None:
         return None if info.is_resource else _page(info)

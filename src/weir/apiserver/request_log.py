@@ -1,10 +1,9 @@
-"""What does the API server log about requests? Every one on request, and always what is refused over and over.
+"""Request log, and warnings about repeated rejections.
 
-Spec: KEP-5500 "Troubleshooting": a controller whose template the server refuses comes back for ever, and the server's
-log shows it. Level 2 names each object that
-validation refused, level 3 every request (upstream's "HTTP" line), 7 its headers, 8 to 10 ever more of its body. The
-third refusal of the same for the same reason within a minute is a warning, told again each time the count doubles.
-Not here: counting by code (weir.apiserver.metrics), the audit log (weir.apiserver.audit).
+Spec: KEP-5500 "Troubleshooting": a controller whose template the server rejects retries for ever, and the server's
+log shows it. Level 2 logs each object that failed validation, level 3 every request (upstream's "HTTP" line), 7 its
+headers, 8 to 10 more of its body. The third rejection of the same object for the same reason within a minute is a
+warning, repeated each time the count doubles.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How much do pods and nodes use now? The resource metrics API, metrics.k8s.io/v1beta1, of a simulated cluster.
+"""Resource metrics API (metrics.k8s.io/v1beta1) of a simulated cluster.
 
-In a real cluster metrics-server asks every kubelet each 15 seconds and serves what it last heard; here the same is
-answered from what the simulated pods say of their use. So values change only at whole steps of that time, a container
-has none before it has run through one, and a pod that ended has none.
-What surprises: nothing is stored: a list has no resourceVersion, and nobody can watch.
-Not here: how much a container uses (weir.objects.pod_usage), the server's own metrics (weir.apiserver.metrics).
+Like metrics-server, which scrapes kubelets every 15 seconds: values change only at such steps, a container has none
+before its first step, and a finished pod has none. Nothing is stored: lists have no resourceVersion and cannot be
+watched. Usage is computed in weir.objects.pod_usage.
 """
 
 from __future__ import annotations

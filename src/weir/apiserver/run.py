@@ -1,9 +1,6 @@
-"""Let an API server listen, and stop it gracefully.
+"""Runs an API server: sockets, TLS, background tasks, graceful shutdown.
 
-`serve` gives a server that was built sockets and TLS and starts its chores; `run` opens the store, builds, serves and
-waits for the signal to stop.
-Not here: the command line (weir.cli.apiserver), its parts (weir.apiserver.build), the order of stopping
-(weir.apiserver.running), HTTP (weir.apiserver.transport.protocol).
+`serve` serves a built server; `run` opens the store, builds, serves and waits for the stop signal.
 """
 
 from __future__ import annotations
@@ -146,7 +143,7 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
 
 @asynccontextmanager
 async def _beside(running: Running) -> AsyncIterator[None]:
-    """Let components of this machine come by a Unix socket while the block runs, if that was asked for."""
+    """Serve components of this machine on a Unix socket while the block runs, if configured."""
     connections, path = running.connections, running.options.local_kubeconfig
     if connections is None or path is None:
         yield

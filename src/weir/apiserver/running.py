@@ -1,7 +1,6 @@
-"""What belongs to a running API server, how are its certificates renewed, and in which order is it stopped?
+"""A running API server: its parts, certificate renewal and shutdown order.
 
-Stopping is graceful: readiness turns off, watches end, requests under way are answered, then the store is closed.
-Not here: how it is put together (weir.apiserver.build), its sockets (weir.apiserver.run).
+Graceful shutdown: readiness turns off, watches end, requests in progress complete, then the store closes.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Running:
         return self._admin[1]
 
     def renew(self, now: datetime) -> None:
-        """Make certificates anew whose end is near, and show them from now on. Raises PkiError, OSError."""
+        """Renew certificates near their expiry and serve the new ones. Raises PkiError, OSError."""
         if self.credentials is None:
             return
         before = self.credentials
@@ -79,7 +78,7 @@ class Running:
             pki.load_serving(self.serving, self.credentials)
 
     def write_kubeconfig(self) -> None:
-        """Write the kubeconfig that reaches this server, if one was asked for."""
+        """Write the kubeconfig of this server, if configured."""
         options, credentials = self.options, None if self.options.insecure else self.credentials
         if options.kubeconfig is None:
             return

@@ -1,4 +1,4 @@
-"""Admission: what is added to, and refused of, every write. `chain` has the order, one file per plugin."""
+"""Admission control: `chain` has the order, with one module per plugin."""
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.admission.chain import Chain, Settings

@@ -1,11 +1,9 @@
-"""What does an admission plugin know about one write?
-
-One `Attributes` is made per write. Plugins read it, and the mutating ones edit `object` in place; nothing is
-copied. `Reader` is how a plugin sees other objects (the namespace, a priority class): always from memory,
-never to be modified. A plugin is a name and, for the writes it handles, `admit` (may edit) and/or `validate`
-(may only refuse).
+"""Admission attributes of one request, and the plugin interface.
 
 Spec: core.md 7; apiserver.md 5.1 (refusals).
+One `Attributes` per write; mutating plugins edit `object` in place. `Reader` gives plugins other objects (the
+namespace, a priority class) from memory; they must not be modified. A plugin has a name and, for the writes it
+handles, `admit` (may edit) and/or `validate` (may only reject).
 """
 
 from __future__ import annotations
@@ -146,7 +144,7 @@ class Plugin(Protocol):
     def name(self) -> str: ...
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        """Return whether this plugin may have anything to say; asked once per kind of write."""
+        """Return whether this plugin handles such writes; called once per (operation, kind, subresource)."""
         ...
 
 

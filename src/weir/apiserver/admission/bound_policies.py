@@ -1,7 +1,7 @@
-"""Which bound policies could be about a write like this one? Found anew whenever a policy or binding changes.
+"""Cache of compiled policies with their bindings, by kind of write.
 
-A policy that did not change keeps its compiled expressions. The CEL packages are loaded by the first binding.
-Not here: whether they are about this very write (weir.policies.matching).
+Rebuilt when a policy or binding changes; an unchanged policy keeps its compiled expressions. The CEL packages are
+imported with the first binding.
 """
 
 from __future__ import annotations

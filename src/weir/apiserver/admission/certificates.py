@@ -1,7 +1,8 @@
-"""Admission of certificates: who approves and signs a request, who attests a bundle, which subjects nobody gets.
+"""Admission plugins for certificates: approval, signing, attestation and forbidden subjects.
 
 Spec: upstream's plugins CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and
-CertificateSubjectRestriction. Rights are asked for the signer of the stored request: an update cannot choose another.
+CertificateSubjectRestriction. Permissions are checked for the signer of the stored request: an update cannot choose
+another.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class CertificateSubjectRestriction:
         return operation == CREATE and kind is REQUEST and not subresource
 
     def validate(self, a: Attributes) -> None:
-        """Refuse a certificate for a client of the API that would be an administrator for as long as it lives."""
+        """Reject a client certificate with group system:masters."""
         from weir.validate.pkcs10 import RequestError, read_request
 
         if _signer_of(a.object) != API_CLIENT:

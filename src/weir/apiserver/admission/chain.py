@@ -1,12 +1,10 @@
-"""In which order do admission plugins see a write, and which of them see it at all?
+"""The admission chain: order of plugins, and dispatch to those that handle a write.
 
-Spec: core.md 7 (order of the mutating plugins); upstream's order for the rest: namespace, limits, account,
-node, priority, tolerations, storage, runtime class, then webhooks, then quota. `mutate` runs before object
-validation, `validate` after it. When a webhook changed the object, the plugins before it look once more.
-
-Which plugins handle a kind of write is worked out once per (operation, kind, subresource); the plan of an
-ordinary pod is a handful of bound methods. Nothing here awaits: only when a webhook has to be called does
-`mutate` or `validate` return something to await.
+Spec: core.md 7 (order of the mutating plugins); upstream's order for the rest: namespace, limits, account, node,
+priority, tolerations, storage, runtime class, then webhooks, then quota. `mutate` runs before object validation,
+`validate` after it. When a webhook changed the object, the plugins before it run again. The plugins of a write are
+computed once per (operation, kind, subresource). `mutate` and `validate` return an awaitable only when policies or
+webhooks must be called.
 """
 
 from __future__ import annotations
@@ -229,14 +227,14 @@ class Chain:
         return cls([*plugins, *guards], webhooks, durations or _Silent(), changing, conversion=conversion)
 
     def mutate(self, a: Attributes) -> Awaitable[None] | None:
-        """Let every mutating plugin edit the object; an awaitable when policies or webhooks have to be asked."""
+        """Let every mutating plugin edit the object; return an awaitable when policies or webhooks must be called."""
         if self.policies is not None and self.policies.wants(a):
             return self._mutate_by_policies(a)
         self._run_mutating(a)
         return self.webhooks.mutate(a, self._run_mutating) if self.webhooks is not None else None
 
     async def _mutate_by_policies(self, a: Attributes) -> None:
-        """Mutate where policies may change the object: whoever awaits this knows that it may become another one."""
+        """Mutate where policies may change the object."""
         await self._converting(a, self._attempt)
         pending = self.webhooks.mutate(a, self._attempt) if self.webhooks is not None else None
         if pending is not None:

@@ -1,8 +1,7 @@
-"""How are admission plugins configured? The file of `--admission-control-config-file`, read and checked.
+"""Reads `--admission-control-config-file`.
 
-The formats are Kubernetes': an AdmissionConfiguration names plugins, each with its configuration beside it or in a
-file of its own (`path`, seen from the first file's folder). weir reads that of EventRateLimit; one for any other plugin
-is refused in one line, because it would not do what it says.
+An AdmissionConfiguration names plugins, each with inline configuration or a `path` relative to the file. Only
+EventRateLimit's is supported; any other is rejected.
 """
 
 from __future__ import annotations

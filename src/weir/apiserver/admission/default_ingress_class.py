@@ -1,6 +1,6 @@
-"""DefaultIngressClass: an Ingress that names no class gets the class marked as default.
+"""DefaultIngressClass: sets the default class of an Ingress without one.
 
-The old annotation names a class too.
+The deprecated annotation counts as a class, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DefaultTolerationSeconds: a pod stays five minutes on a node that fell silent, unless it says otherwise.
+"""DefaultTolerationSeconds: tolerates not-ready and unreachable nodes for five minutes by default.
 
-Spec: core.md 4.7 "DefaultTolerationSeconds admission". Only key and effect of the pod's own tolerations are
-looked at: an operator that can never match an empty value suppresses the default all the same. A toleration
-by `expression` has neither key nor effect and does not count [D-12].
+Spec: core.md 4.7 "DefaultTolerationSeconds admission". Only key and effect of the pod's own tolerations are compared:
+an operator that can never match an empty value suppresses the default all the same. A toleration by `expression` has
+neither key nor effect and does not count [D-12].
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""EventRateLimit: how many events may be written, in all, to a namespace, by a user, or about one thing?
+"""EventRateLimit: limits event writes per server, namespace, user, or source and object.
 
-Off by default, as upstream's; its limits come from a file (weir.apiserver.admission.configuration). Every limit is
-asked of every event, also when another has refused it. What differs: upstream limits events of the core group only, and
-whoever writes events.k8s.io goes round it; here both count. `weir up` has a limit of its own for whoever is not in
-`system:masters` (`OF_WEIR_UP`).
-
-Spec: decision 16.
+Spec: decision 16. Off by default; its limits come from a file (weir.apiserver.admission.configuration). Every limit
+is charged for every event, also when another rejected it. Unlike upstream, events.k8s.io counts, too. `weir up` sets
+a limit for users outside `system:masters` (`OF_WEIR_UP`).
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ def key_of(limit: str, a: Attributes) -> str:
 
 
 class _Buckets:
-    """A token bucket for each key, of the keys that were seen lately."""
+    """Token buckets by key, least recently used first out."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
@@ -79,7 +76,7 @@ class EventRateLimit:
     def __init__(
         self, limits: Sequence[Limit], *, spare_masters: bool = False, now: Callable[[], float] = monotonic
     ) -> None:
-        """*spare_masters*: whoever may do everything is not counted."""
+        """Set the limits; with *spare_masters*, system:masters is exempt."""
         self._buckets = [_Buckets(limit) for limit in limits]
         self._spare_masters, self._now = spare_masters, now
 

@@ -1,7 +1,7 @@
-"""What do the expressions of webhooks and policies see of one write?
+"""CEL variables of webhook and policy expressions for one write.
 
-Spec: admissionregistration.k8s.io/v1; cel.md 9.1. `object` and `oldObject` are whole documents as clients read them,
-in the version that the rule names; `request` is that of an AdmissionReview without the two.
+Spec: admissionregistration.k8s.io/v1; cel.md 9.1. `object` and `oldObject` are documents in the version of the
+matched rule; `request` is that of an AdmissionReview without the two.
 """
 
 from __future__ import annotations

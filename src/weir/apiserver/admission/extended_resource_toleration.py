@@ -1,7 +1,7 @@
-"""ExtendedResourceToleration: who asks for an extended resource may use the nodes set aside for it.
+"""ExtendedResourceToleration: adds tolerations for the extended resources a pod requests.
 
-Spec: core.md 7. Off by default. Nodes with, say, GPUs are tainted with the resource's name as key; pods that
-request the resource get the matching toleration.
+Spec: core.md 7. Off by default. Nodes with, say, GPUs are tainted with the resource's name as key; pods that request
+the resource get the matching toleration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LimitRanger: a namespace gives containers default amounts, and bounds what they may ask for.
+"""LimitRanger: applies default requests and limits, and enforces LimitRange bounds.
 
-Spec: upstream's LimitRanger. Pods are looked at on creation and when they are resized, claims on creation and
-growth. Every broken bound is reported at once; as upstream, an amount that is not there breaks a bound too.
+Spec: upstream's LimitRanger. Pods are checked on creation and resize, claims on creation and growth. All violations
+are reported at once; as upstream, a missing amount violates a bound too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The admission plugin MutatingAdmissionPolicy: policies change a write before mutating webhooks do.
+"""MutatingAdmissionPolicy admission: runs before mutating webhooks.
 
-Spec: admissionregistration.k8s.io/v1. What a policy changed is decoded and defaulted again; in-tree plugins and
-webhooks then look once more (weir.apiserver.admission.chain), and so do policies that want to. A cluster without
-policies pays two version comparisons per write.
-Not here: what policies want changed (weir.policies.mutating), who runs when (weir.policies.mutating_dispatch).
+Spec: admissionregistration.k8s.io/v1. A mutated object is decoded and defaulted again; in-tree plugins, webhooks and
+policies with reinvocation then run once more (weir.apiserver.admission.chain). Without policies a write costs two
+version comparisons.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class MutatingPolicies:
         return bool(self.bound.about(a))
 
     def admit(self, a: Attributes) -> None:
-        """Make the changes of the first round, and of the second when asked again about the same write."""
+        """Apply the mutations of the first round, or of the second when called again for the same write."""
         found = self.bound.about(a)
         if not found:
             return

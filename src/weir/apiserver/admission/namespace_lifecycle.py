@@ -1,8 +1,7 @@
-"""NamespaceLifecycle: nothing is created in a namespace that is missing or going away.
+"""NamespaceLifecycle: rejects creates in missing or terminating namespaces.
 
-Spec: core.md 7; apiserver.md 1.2 (create in a missing namespace). The three namespaces a cluster cannot live
-without may not be deleted. Asking whether one may do something (LocalSubjectAccessReview) stays possible in a
-missing namespace: an answer about the namespace would reveal more than the client may know.
+Spec: core.md 7; apiserver.md 1.2 (create in a missing namespace). The three system namespaces cannot be deleted.
+LocalSubjectAccessReview is allowed in a missing namespace, since an error would reveal more than the client may know.
 """
 
 from __future__ import annotations

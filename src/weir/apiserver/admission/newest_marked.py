@@ -1,4 +1,4 @@
-"""Which of several classes is the default one? Storage and ingress classes are marked by annotation."""
+"""The default class among several marked by annotation, for storage and ingress classes."""
 
 from __future__ import annotations
 

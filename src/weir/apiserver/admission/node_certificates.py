@@ -1,7 +1,7 @@
-"""Which certificates may a kubelet ask for? Its own, and those of pods that run on its node and want one.
+"""Certificate requests of kubelets: their own, and those of pods on their node.
 
-Spec: upstream's NodeRestriction. What may only be a copy's delay (uids that differ) is no refusal but an error that
-is tried again. Not here: other writes of kubelets (.node_restriction).
+Spec: upstream's NodeRestriction. What may be informer delay (UIDs that differ) is a retriable error instead of a
+rejection.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _account_problem(a: Attributes, spec: Document, found: Document, pod: str, r
 
 
 def _signer_problem(a: Attributes, spec: Document, found: Document, pod: str, decide: Decide) -> str:
-    """Return that neither a volume of the pod nor a right of the node asks for the signer, "" when one does."""
+    """Return an error if neither a volume of the pod nor a permission of the node names the signer, else ""."""
     signer = spec.get("signerName") or ""
     for volume in found["spec"].get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():

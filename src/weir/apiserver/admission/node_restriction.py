@@ -1,11 +1,10 @@
-"""NodeRestriction: a kubelet writes to its own node and its own pods, and cannot attract work it should not get.
+"""NodeRestriction: limits a kubelet's writes to its own node and pods.
 
-Spec: decision 12 (NodeRestriction for kubelet identities). Holds users `system:node:<name>` of group
-`system:nodes`; all others pass. A kubelet may not change its node's taints or the labels by which
-administrators keep pods apart (`node-restriction.kubernetes.io/`, and `kubernetes.io` names it has no business with),
-may create only mirror pods that use nothing of the API, and may ask for tokens only for pods it runs.
-Smaller than upstream: which audiences a token may have is not held against the pod's volumes.
-Not here: what a kubelet may read (weir.apiserver.auth.node_authorizer).
+Spec: decision 12 (NodeRestriction for kubelet identities).
+Applies to users `system:node:<name>` of group `system:nodes`. A kubelet may not change its node's taints or
+restricted labels (`node-restriction.kubernetes.io/`, and other `kubernetes.io` names), may create only mirror pods
+without API references, and may request tokens only for pods it runs. Unlike upstream, a token's audiences are not
+checked against the pod's volumes. Reads are in weir.apiserver.auth.node_authorizer.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class NodeRestriction:
     name = "NodeRestriction"
 
     def __init__(self, reader: Reader, decide: Decide = nobody_may) -> None:
-        """*decide* answers whether a node may ask for pod certificates that no volume asks for."""
+        """Set *decide*, which authorizes pod certificate requests that no volume names."""
         self._reader, self._decide = reader, decide
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:

@@ -1,9 +1,8 @@
-"""PodTolerationRestriction: a namespace gives its pods tolerations, and says which ones they may have.
+"""PodTolerationRestriction: adds a namespace's default tolerations to its pods and enforces its whitelist.
 
-Spec: core.md 7 "PodTolerationRestriction". Off by default. A namespace annotation that is present but empty
-means "none" and overrides the cluster's setting; an absent one means "as the cluster says". Pods that are not
-BestEffort also get a toleration of memory pressure.
-Surprise: a refusal is a 500 without reason, because upstream returns it without a Status.
+Spec: core.md 7 "PodTolerationRestriction". Off by default. An empty namespace annotation means "none" and overrides
+the cluster's setting; an absent one falls back to it. Pods that are not BestEffort also get a toleration of memory
+pressure. A rejection is a 500 without reason, because upstream returns it without a Status.
 """
 
 from __future__ import annotations

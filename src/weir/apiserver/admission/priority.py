@@ -1,8 +1,7 @@
-"""Priority: a pod's priority is a number its class gives it, never one the pod makes up.
+"""Priority: resolves a pod's priority class to its priority.
 
-Spec: core.md 7 "Priority"; apiserver.md 5.1 (refusals). On update the number given at creation is kept when a
-client leaves it out. Among several classes marked as default the lowest value wins; marking a second one is
-refused.
+Spec: core.md 7 "Priority"; apiserver.md 5.1 (refusals). On update the value set at creation is kept when a client
+omits it. Among several default classes the lowest value wins; marking a second one is rejected.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""How much of a quota do the objects of one namespace use right now, without looking at each of them?
+"""Running totals of quota usage per namespace.
 
-Spec: core/v1 ResourceQuota. A ledger receives every change of what it counts and keeps their sum, so asking costs
-the same in a namespace of five thousand pods as in an empty one. Quotas with the same scopes count the same objects and
-share a ledger.
-Not here: what one object uses (weir.objects.quota_usage), what is refused (weir.apiserver.admission.resource_quota).
+Spec: core/v1 ResourceQuota. A ledger receives every change of what it counts and keeps the sum. Quotas with the same
+scopes share a ledger.
 """
 
 from __future__ import annotations

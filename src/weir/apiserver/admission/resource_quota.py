@@ -1,12 +1,9 @@
-"""ResourceQuota: a namespace does not use more than it was given.
+"""ResourceQuota: rejects creates beyond a namespace's quota.
 
-Spec: core/v1 ResourceQuota; part of upstream's default plugins. What is used is counted from the objects that are
-there, so quotas hold with or without the controller that writes `status.used`. Objects admitted but not yet
-stored are remembered for a moment: two creates at the same time do not both get the last place.
-
-What is there is read once per namespace that has a quota, and then followed (weir.apiserver.admission.quota_ledger): a
-create costs the same however many objects there are.
-Smaller than upstream: looks at creation, and at claims that grow; `status` is the controller's to write.
+Spec: core/v1 ResourceQuota; part of upstream's default plugins. Usage is counted from the stored objects
+(weir.apiserver.admission.quota_ledger), so quotas hold with or without the controller that writes `status.used`.
+Admitted objects that are not stored yet are counted for a moment, so that two concurrent creates do not both get the
+last place. Unlike upstream, only creation and growing claims are checked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RuntimeClass: a pod that names a runtime class takes over its overhead, node selector and tolerations.
+"""RuntimeClass: applies the class's overhead, node selector and tolerations to a pod.
 
 Spec: core.md 7 "RuntimeClass" (merge rule in weir.apiserver.admission.toleration_lists).
 """

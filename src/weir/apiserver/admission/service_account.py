@@ -1,9 +1,7 @@
-"""ServiceAccount: every pod runs as a service account of its namespace, and holds a token for it.
+"""ServiceAccount: sets a pod's service account and mounts its token.
 
-Spec: core.md 7; apiserver.md 5.1 (token volume, refusal). A mirror pod (a kubelet's own pod shown in the API)
-is left alone, but may not use an account or a secret. A container that mounts something at the token's place
-keeps what it has.
-Not here: making the token (weir.apiserver.auth.tokens).
+Spec: core.md 7; apiserver.md 5.1 (token volume, refusal). A mirror pod is left alone, but may not use an account or a
+secret. A container that mounts something at the token's path keeps it.
 """
 
 from __future__ import annotations
@@ -134,7 +132,7 @@ class ServiceAccount:
 
     @staticmethod
     def _check_secrets(a: Attributes, spec: Mapping[str, Any], account: Mapping[str, Any]) -> None:
-        """Hold the pod to the secrets its account lists, for accounts that ask for it."""
+        """Restrict the pod to the secrets of its account, if the account enforces it."""
         allowed = {secret.get("name") for secret in account.get("secrets") or ()}
         who = account["metadata"]["name"]
         for volume in spec.get("volumes") or ():

@@ -1,8 +1,8 @@
-"""Storage guards: DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize.
+"""DefaultStorageClass, StorageObjectInUseProtection and PersistentVolumeClaimResize.
 
-Spec: apiserver.md 5.2 (finalizers of volumes and claims). Three small plugins about the same two kinds:
-a claim without a class gets the default class, the newest when several are marked; volumes and claims get the
-finalizer that keeps them while in use; a claim grows only when it is bound and its class allows it.
+Spec: apiserver.md 5.2 (finalizers of volumes and claims). A claim without a class gets the default class, the newest
+when several are marked; volumes and claims get the protection finalizer; a claim can grow only when it is bound and
+its class allows expansion.
 """
 
 from __future__ import annotations

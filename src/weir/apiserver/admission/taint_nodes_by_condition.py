@@ -1,7 +1,6 @@
-"""TaintNodesByCondition: a new node takes no pods until its conditions were seen ready.
+"""TaintNodesByCondition: taints a new node not-ready.
 
-Spec: core.md 7. Done for every new node, also one that reports Ready: the node lifecycle controller takes the
-taint off again.
+Spec: core.md 7. Also when it reports Ready: the node lifecycle controller removes the taint.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""How do lists of tolerations combine, and does one toleration cover another?
+"""Merging and comparison of toleration lists.
 
-Spec: core.md 7 "Superset" and "Merge", 1.2 (identity, add-or-update). Shared by PodTolerationRestriction,
-ExtendedResourceToleration and RuntimeClass. Works on the wire form: an absent member and an empty one are
-the same, but an empty operator and `Equal` are not, as upstream compares them.
-Surprise: `superset` is about what is written, not about taints: `Gt 900` does not cover `Gt 950` [D-19], and
-`Equal` covers only a literal `Equal`.
-Not here: what a toleration tolerates (weir.taints.toleration).
+Spec: core.md 7 "Superset" and "Merge", 1.2 (identity, add-or-update).
+For PodTolerationRestriction, ExtendedResourceToleration and RuntimeClass. Works on the wire form: an absent field
+equals an empty one, but an empty operator and `Equal` differ, as upstream compares them. `superset` compares what is
+written, not taints: `Gt 900` does not cover `Gt 950` [D-19], and `Equal` covers only a literal `Equal`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The admission plugin ValidatingAdmissionPolicy: policies judge a write before validating webhooks do.
+"""ValidatingAdmissionPolicy admission: runs before validating webhooks.
 
-Spec: admissionregistration.k8s.io/v1. A cluster without policies pays two version comparisons per write; one whose
-policies are about other kinds pays a look into a dict. The CEL packages are loaded by the first binding.
-Not here: what policies say (weir.policies), the words of a refusal (weir.policies.dispatch).
+Spec: admissionregistration.k8s.io/v1. Without policies a write costs two version comparisons; with policies about
+other kinds, a dict lookup. The CEL packages are imported with the first binding.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""How does a write look in the version that a rule names?
+"""Conversion of a write to the version that a matched rule names.
 
-Spec: admissionregistration.k8s.io/v1 `matchPolicy: Equivalent`. A webhook or policy whose rule names another version of
-what is written is shown the objects in that version, and what it changes is taken back from there. Kinds of the table
-and definitions without a webhook are converted at once. Where a definition names a webhook, conversion takes a request:
-`as_kind` raises `Unconverted`, whoever can wait has `fetch` ask the webhook, and then admission goes on from where it
-was. What was converted is remembered with the write, so that nothing is asked twice.
-Not here: which version a rule means (weir.policies.matching), conversion itself (weir.apiserver.registry.conversion).
+Spec: admissionregistration.k8s.io/v1 `matchPolicy: Equivalent`. Webhooks and policies see the objects in the rule's
+version, and their changes are converted back. Where a definition has a conversion webhook, `as_kind` raises
+`Unconverted`, the caller awaits `fetch`, and admission resumes; conversions are cached per write.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ class Unconverted(Exception):
     def __init__(self, kind: CustomResourceKind, document: Document, to: Kind) -> None:
         super().__init__(f"{kind.api_version} to {to.api_version}")
         self.kind, self.to = kind, to
-        self.key = _key(kind, document, to)  #: a copy: the object itself may change before a webhook is asked
+        self.key = _key(kind, document, to)  #: a copy: the object may change before the webhook is called
 
 
 def seen_as(a: Attributes, kind: Kind, document: Document | None) -> Document | None:
@@ -89,7 +86,7 @@ def taken_from(a: Attributes, kind: Kind, document: Document) -> Document | None
 
 
 def as_kind(a: Attributes, kind: Kind, own: Kind, document: Document | None) -> Document | None:
-    """Return a document of *own* in the version of *kind*; raises Unconverted when a webhook has to be asked."""
+    """Return a document of *own* in the version of *kind*; raises Unconverted when a webhook must be called."""
     if document is None or kind is own:
         return document
     if isinstance(own, CustomResourceKind):
@@ -146,7 +143,7 @@ class InVersion:
         shown = as_kind(self._a, kind, stored, document)
         if isinstance(kind, CustomResourceKind) and shown is not None:
             shown = copied(shown)
-            settle_fields(shown, kind.schema)  # as who reads this version
+            settle_fields(shown, kind.schema)  # as a client of this version reads it
         return shown
 
 

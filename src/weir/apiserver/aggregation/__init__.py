@@ -1,1 +1,1 @@
-"""Registered groups: which APIService objects there are, and whether each is available (apiregistration.k8s.io)."""
+"""API aggregation: APIService objects and their availability (apiregistration.k8s.io)."""

@@ -1,9 +1,8 @@
-"""What is a request answered that is for another server?
+"""Responses to requests for aggregated APIs.
 
-Spec: upstream's aggregator. Everything below /apis/<group>/<version> belongs to the service that the APIService of that
-version names. Nothing is forwarded here (docs/decisions/0090), so that such a service is always unavailable. That is
-told in plain text, not with a Status.
-Not here: which versions there are (.objects), their documents of discovery (weir.apiserver.customresources.discovery).
+Spec: upstream's aggregator. Everything below /apis/<group>/<version> belongs to the service of that version's
+APIService. Requests are not forwarded (docs/decisions/0090), so the service is always unavailable, reported in plain
+text instead of a Status.
 """
 
 from __future__ import annotations

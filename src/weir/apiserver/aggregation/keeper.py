@@ -1,9 +1,8 @@
-"""Who writes the APIServices of this server's groups, and says of the others whether they are available?
+"""Maintains APIService objects: autoregistration of local groups, and availability of remote ones.
 
-As upstream's autoregistration: what the server serves by itself is registered once, at its start; what definitions make
-is kept for as long as it is served, and put back when somebody changes or deletes it. With several servers on one
-store all of them try; who is too late finds nothing left to do.
-Not here: which there should be (.objects).
+As upstream's autoregistration: built-in groups are registered once at startup; those of definitions while they are
+served, and restored when changed or deleted. With several servers on one store all of them write; the losers find
+nothing left to do. The expected objects are computed in .objects.
 """
 
 from __future__ import annotations

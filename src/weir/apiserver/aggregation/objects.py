@@ -1,9 +1,8 @@
-"""Which APIServices should there be, and is the one of another server available?
+"""Expected APIServices, and availability of remote ones.
 
-As upstream's aggregator: the server's own groups are registered at start with upstream's priorities, those of custom
-resource definitions for as long as they are served. One that names a service is judged by what is known of the service.
-What surprises: no request is forwarded to a service here, so that no such APIService ever becomes available.
-Spec: docs/decisions/0090. Not here: who writes them (.keeper), what requests for such a group are answered (.answers).
+Spec: docs/decisions/0090. As upstream's aggregator: built-in groups are registered at startup with upstream's
+priorities, those of custom resource definitions while they are served. Since no request is forwarded, a remote
+APIService never becomes available.
 """
 
 from __future__ import annotations

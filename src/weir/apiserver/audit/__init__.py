@@ -1,1 +1,1 @@
-"""Audit events, and the log they are written to."""
+"""Audit events and the audit log."""

@@ -1,11 +1,10 @@
-"""Who did what, when, and what came of it? One JSON line per stage of a request, as audit.k8s.io/v1 events.
+"""Audit policy and audit.k8s.io/v1 events: one JSON line per stage of a request.
 
-Spec: decision 12 (audit log option). A policy is a list of rules; the first that matches a request says
-how much is written: None, Metadata, Request (with the object sent), RequestResponse (and the object returned).
-Without a rule that matches nothing is written. A request has stages: RequestReceived as soon as it is known who asks,
-ResponseStarted for a watch (and for whoever proves nothing), ResponseComplete. A policy leaves out those it names in
-`omitStages`, for all or in a rule. Without a policy, everything is written at Metadata when its answer starts or ends.
-Not here: the file (weir.apiserver.audit.log).
+Spec: decision 12 (audit log option).
+The first matching rule sets the level: None, Metadata, Request (with the request object), RequestResponse (and the
+response object); no match writes nothing. Stages: RequestReceived after authentication, ResponseStarted for a watch
+(and for failed authentication), ResponseComplete; `omitStages` drops stages, globally or per rule. Without a policy
+everything is written at Metadata when its response starts or ends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Where do audit lines go, and when does a new file begin?
+"""Audit log file with rotation.
 
-A file that would grow past its size is set aside under a name with the time, as Kubernetes' own server does:
-`audit.log` becomes `audit-2026-01-02T03-04-05.678.log`. Of those set aside, at most so many are kept, and none longer
-than so many days. Only the owner may read any of them.
-Not here: what is written (weir.apiserver.audit.events).
+A file that would exceed its size is renamed as by Kubernetes' server: `audit.log` becomes
+`audit-2026-01-02T03-04-05.678.log`. The number and age of renamed files are bounded. Mode 0600.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Who is asking, and may they? Authentication, authorization, impersonation, access reviews, certificates."""
+"""Authentication, authorization, impersonation, access reviews, certificates."""

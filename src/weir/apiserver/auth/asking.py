@@ -1,7 +1,7 @@
-"""`authorizer` in expressions: may the writing user, or a service account, do this or that?
+"""The CEL variable `authorizer`: authorization checks for the requesting user or a service account.
 
-Spec: cel.md 9.1. Each value answers the methods that CEL calls on it (weir.policies.environment); only `check` asks the
-authorizer. Who may do nothing is answered "no opinion", as the authorizer itself does.
+Spec: cel.md 9.1. Each value has the methods that CEL calls on it (weir.policies.environment); only `check` calls the
+authorizer. A denial is "no opinion", as from the authorizer itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Who is asking?
+"""Authentication: client certificates, static bearer tokens, service account tokens.
 
-Three proofs are taken, in this order: a client certificate that the TLS layer has verified (common name =
-user, organizations = groups), a static bearer token, a service account token signed by this server. Whoever
-shows none, or a wrong one, is refused with 401. Anonymous access is off except for the health paths; where it
-is on, whoever shows nothing becomes `system:anonymous`, but a *wrong* proof stays refused.
-
-Every authenticated user is in group `system:authenticated`. A certificate is
-parsed once and remembered by its bytes.
-Not here: signing and reading service account tokens (weir.apiserver.auth.tokens), speaking for
-another user (weir.apiserver.auth.impersonation), what the user may do (weir.apiserver.auth.authz).
+Tried in this order; a verified certificate's common name is the user, its organizations are the groups. Without valid
+credentials the request gets 401. Anonymous access is limited to health paths unless enabled; then requests without
+credentials are `system:anonymous`, but *invalid* credentials are still rejected. Authenticated users are in group
+`system:authenticated`. Parsed certificates are cached by their bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +72,7 @@ def proven(name: str, groups: Iterable[str] = (), uid: str = "", extra: Extra = 
 
 
 class Certified(NamedTuple):
-    """Whom a client certificate speaks for, and from when to when."""
+    """The user of a client certificate, and its validity period."""
 
     user: User
     since: datetime
@@ -85,7 +80,7 @@ class Certified(NamedTuple):
 
 
 def read_certificate(certificate: bytes) -> Certified | None:
-    """Return whom a client certificate (DER, verified by TLS) speaks for and when, None without a common name."""
+    """Return the user and validity of a client certificate (DER, verified by TLS); None without a common name."""
     try:
         parsed = x509.load_der_x509_certificate(certificate)
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -153,7 +148,7 @@ class TokenFile:
         return self._tokens.find(token)
 
     def reload(self) -> None:
-        """Read the file again: who is no longer in it is no longer let in. Raises OSError, TokenFileError."""
+        """Read the file again; removed tokens become invalid. Raises OSError, TokenFileError."""
         self._tokens = StaticTokens.parse_file(self.path.read_text())
 
 
@@ -178,7 +173,7 @@ class Asked(Protocol):
 
 
 class Authenticator:
-    """Decides who a request comes from. `token_readers` are asked in order; the first user wins."""
+    """Authenticates requests. `token_readers` are tried in order; the first user wins."""
 
     def __init__(
         self,
@@ -217,7 +212,7 @@ class Authenticator:
         return None
 
     def _user_of_certificate(self, certificate: bytes) -> User | None:
-        """Return whom a certificate speaks for now: TLS verified it when the connection began, maybe long ago."""
+        """Return a certificate's user if it is valid now: TLS verified it when the connection began."""
         try:
             found = self._by_certificate[certificate]
         except KeyError:
@@ -228,7 +223,7 @@ class Authenticator:
 
 
 def is_health(path: str) -> bool:
-    """Return whether *path* is one that a load balancer may ask without saying who it is.
+    """Return whether *path* is a health path, open to anonymous requests.
 
     >>> is_health("/readyz"), is_health("/livez/ping"), is_health("/metrics")
     (True, True, False)

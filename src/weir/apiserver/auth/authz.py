@@ -1,12 +1,8 @@
-"""May this user do this? The authorizers in their order, and how a refusal reads.
+"""Authorization: the authorizer modes in order, and the Forbidden message.
 
-Group `system:masters` may do everything, before any authorizer is asked: it is how the first administrator gets in.
-Then the configured modes are asked in order and the first that allows wins: `Node` for kubelets, `RBAC` for
-everybody. `AlwaysAllow` exists for tests and must be asked for by name.
-
-RBAC's policy is rebuilt when one of its objects has changed, not per request; a question already answered
-costs one dictionary lookup.
-Not here: the rules themselves (weir.apiserver.auth.rbac, weir.apiserver.auth.node_authorizer).
+Group `system:masters` may do everything. Then the configured modes are tried in order and the first that allows wins:
+`Node` for kubelets, `RBAC`. `AlwaysAllow` is for tests. RBAC's policy is rebuilt when one of its objects changed;
+decisions are cached.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""May this user write this part of a claim's status?
+"""Authorization of ResourceClaim status fields.
 
-Who may write `resourceclaims/status` may by that neither allocate nor reserve (`status.allocation`,
-`status.reservedFor`), nor report how devices are (`status.devices`). The first needs the verb of the request on
-`resourceclaims/binding` in the whole cluster; the second, for each driver whose entries change, the verb with a prefix
-on `resourceclaims/driver` of the driver's name: `arbitrary-node:`, or `associated-node:` for a service account whose
-token was made for a pod on the claim's node.
-What surprises: a refusal is a 422 about the field, with the 403's text in it.
-Not here: what a rule allows (weir.apiserver.auth.rbac), what a status may hold (weir.validate.claim_status).
+`resourceclaims/status` alone allows neither `status.allocation` and `status.reservedFor` nor `status.devices`. The
+first need the request's verb on `resourceclaims/binding`, cluster-wide; the second, per changed driver, the prefixed
+verb on `resourceclaims/driver` with the driver's name: `arbitrary-node:`, or `associated-node:` for a service account
+whose token is bound to a pod on the claim's node. A denial is a 422 on the field, with the 403's text.
 """
 
 from __future__ import annotations

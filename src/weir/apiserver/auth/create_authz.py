@@ -1,8 +1,6 @@
-"""May this user create what its patch or update found missing?
+"""Authorization of creates through patch or update.
 
-The right to patch or update an object is not the right to make one: an apply of, or a PUT to, what is not there needs
-the verb `create` on that name too.
-Not here: the rights of the request as it came (weir.apiserver.auth.authz, asked before anything else).
+An apply or PUT of a missing object also needs the verb `create` on that name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""May this user give these rights away?
+"""RBAC privilege escalation check.
 
-A user may not write a role with more rights than the user holds in the same place, nor bind one, without the verb
-`escalate` on the role or `bind` on the role referred to, unless in `system:masters`. Otherwise "may edit roles"
-would mean "may do everything".
-Not here: which rights rules hold (weir.apiserver.auth.rule_coverage), what a rule allows (weir.apiserver.auth.rbac).
+A user may not write or bind a role with permissions beyond their own in the same scope, without the verb `escalate`
+on the role or `bind` on the referenced role, unless in `system:masters`.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class EscalationCheck:
             self._check_binding(a)
 
     def _check_role(self, a: Attributes) -> None:
-        name = a.name if a.operation == UPDATE else ""  # a create is asked about before it has a name
+        name = a.name if a.operation == UPDATE else ""  # none yet on create
         escalate = Action("escalate", GROUP, a.kind.plural, "", a.namespace, name)
         if self._authorizer.decide(a.user, escalate).allowed:
             return

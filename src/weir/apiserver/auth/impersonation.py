@@ -1,18 +1,17 @@
-"""For whom does this user speak?
+"""Impersonation headers: the effective user of a request.
 
 Spec: KEP-5284 "Constrained Impersonation", and the older verb `impersonate`. `Impersonate-User`, `-Group`
 (repeatable), `-Uid` and `-Extra-<key>` name a user; five modes are tried in order, the first that allows wins, and
-the first refusal is the one reported:
+the first denial is reported:
 
-    associated-node   a service account's pod speaks for the node it runs on
-    arbitrary-node    for any node            } these four ask twice: may you `impersonate:<mode>` this user,
-    serviceaccount    for a service account   } and may you do `impersonate-on:<mode>:<verb>` on what you
-    user-info         for any other user      } are about to touch
-    (legacy)          verb `impersonate`, once for every part, whatever is done then
+    associated-node   a service account's pod as the node it runs on
+    arbitrary-node    any node             } these four check twice: `impersonate:<mode>` on the user,
+    serviceaccount    a service account    } and `impersonate-on:<mode>:<verb>` on the requested resource
+    user-info         any other user       }
+    (legacy)          verb `impersonate`, once for every part
 
-Smaller than upstream, which tries the mode that last worked for a speaker first: here the most specific comes first.
-A header that occurs more than once arrives with its values joined by a line feed, which no value can hold.
-Not here: who the user is to begin with (weir.apiserver.auth.authn).
+Upstream first tries the mode that last worked for a user; here the order is fixed. Repeated headers arrive with their
+values joined by a line feed.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ def impersonate(
     authorizer: Authorizer,
     action: Callable[[], Action] | None = None,
 ) -> User:
-    """Return whom *user* speaks for: themselves without the headers; raises Forbidden when they may not.
+    """Return the effective user: *user* without the headers; raises Forbidden when impersonation is denied.
 
-    *action* is what the request asks for; without it only the old verb is tried.
+    *action* is the requested action; without it only the legacy verb is tried.
     """
     for header in headers:
         if header.startswith(PREFIX):

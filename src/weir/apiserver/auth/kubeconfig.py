@@ -1,9 +1,7 @@
-"""How does a client find this server and prove who it is?
+"""Writes kubeconfig files for clients of this server.
 
-Writes a kubeconfig with everything embedded (no file beside it that could be lost), mode 0600. A file that
-is already there is merged into: the named cluster, user and context are replaced, all others stay,
-and `current-context` is only taken when there was none or the caller asks for it.
-Not here: reading one (weir.client).
+Everything is embedded, mode 0600. An existing file is merged: the named cluster, user and context are replaced, all
+others stay, and `current-context` is set only if there was none or on request. Reading is in weir.client.kubeconfig.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ class KubeconfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One way into one server: where it is, who signs for it, and what the bearer shows."""
+    """Address, CA and client credentials of one server."""
 
     server: str
     authority: bytes | None = None

@@ -1,12 +1,10 @@
-"""May this kubelet do this?
+"""Node authorizer: permissions of kubelets.
 
-Spec: decision 12 (NodeRestriction for kubelet identities). A kubelet is a user
-`system:node:<name>` in group `system:nodes`. It may read what the pods on its node use, report about itself and
-its pods, and nothing of other nodes. Where this module has no word, RBAC may still allow.
-
-The relation between an object and a node is looked up among the pods bound to the node at the moment of the
-question; upstream keeps a graph. What may be *written* to a kubelet's own objects is admission's question.
-Not here: that question (weir.apiserver.admission.node_restriction).
+Spec: decision 12 (NodeRestriction for kubelet identities).
+A kubelet is a user `system:node:<name>` in group `system:nodes`. It may read what the pods on its node use, and
+report about itself and its pods. Otherwise it has no opinion, and RBAC may allow. The relation of an object to a node
+is looked up among the node's pods per request; upstream keeps a graph. Writes are further limited by
+weir.apiserver.admission.node_restriction.
 """
 
 from __future__ import annotations
@@ -113,7 +111,7 @@ class NodeAuthorizer:
         if action.subresource:
             return Decision(False, "nodes may not access the status subresource of PodCertificateRequests")
         if action.verb == "create":
-            return _ALLOWED  # admission looks at what is asked for
+            return _ALLOWED  # admission checks the content
         if action.verb == "get":
             found = self._reader.get_now(POD_CERTIFICATE_REQUEST, action.namespace, action.name)
             if found is not None and (found.get("spec") or {}).get("nodeName") == node:

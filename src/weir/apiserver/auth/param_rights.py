@@ -1,8 +1,8 @@
-"""May this user make a policy read these parameters? Who writes a policy could learn what they hold.
+"""Authorization of policy parameters: who writes a policy or binding must be able to read its parameters.
 
-Spec: upstream's strategies of admission policies and bindings: the writer of a policy must be allowed to `get` every
-object of its paramKind, the writer of a binding to `get` (or `list`, with a selector) what its paramRef names. What
-did not change is not asked about, and administrators are not asked at all.
+Spec: upstream's strategies of admission policies and bindings: the writer of a policy needs `get` on every object of
+its paramKind, the writer of a binding `get` (or `list`, with a selector) on what its paramRef names. Unchanged
+references and administrators are not checked.
 """
 
 from __future__ import annotations

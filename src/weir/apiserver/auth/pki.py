@@ -1,14 +1,9 @@
-"""Which certificates and keys does this API server live with?
+"""Certificates and keys of the API server: creation and renewal.
 
-A server that has none makes its own certificate authority, a serving certificate for loopback, client
-certificates for the identities that Kubernetes' components use, and the key that signs service account
-tokens. Everything is a PEM file of mode 0600 in one directory, made once, kept over restarts and renewed
-when its end is near.
-
-A renewed authority keeps its key, so that leaves signed before stay good. Two servers that share a
-directory take turns by a lock on it.
-Not here: how a certificate is made (weir.certificates), who its bearer is (weir.apiserver.auth.authn), the kubeconfig
-(weir.apiserver.auth.kubeconfig).
+A server without certificates creates its own CA, a serving certificate for loopback, client certificates for
+Kubernetes' components, and the service account signing key. All are PEM files of mode 0600 in one directory, kept
+over restarts and renewed near their expiry. A renewed CA keeps its key, so that its leaves stay valid. A lock
+serializes servers that share the directory.
 """
 
 from __future__ import annotations
@@ -57,7 +52,7 @@ class PkiError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a client certificate speaks for: its common name is the user, its organizations the groups."""
+    """The user of a client certificate: its common name is the user name, its organizations are the groups."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -69,7 +64,7 @@ CONTROLLER_MANAGER = Identity("system:kube-controller-manager")
 
 
 def node_identity(node: str) -> Identity:
-    """Return who the kubelet of *node* is.
+    """Return the identity of the kubelet of *node*.
 
     >>> node_identity("n1")
     Identity(user='system:node:n1', groups=('system:nodes',))
@@ -126,7 +121,7 @@ def ensure(directory: Path, hostnames: Iterable[str] = (), *, now: datetime) -> 
 
 
 def serving_context(credentials: Credentials, client_ca: Path | None = None) -> ssl.SSLContext:
-    """Return the server side of TLS: client certificates are asked for, not demanded; no HTTP/2."""
+    """Return the server's TLS context: client certificates are requested, not required; no HTTP/2."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     load_serving(context, credentials)
@@ -138,10 +133,10 @@ def serving_context(credentials: Credentials, client_ca: Path | None = None) -> 
 
 
 def load_serving(context: ssl.SSLContext, credentials: Credentials) -> None:
-    """Let *context* show the certificate that lies in the files now, to connections that begin from now on.
+    """Load the current certificate files into *context*, for new connections.
 
-    Raises OSError when certificate and key do not fit together, and then changes nothing: OpenSSL would keep half of
-    them, so that they are first loaded where nobody is served.
+    Raises OSError when certificate and key do not match, and then changes nothing: OpenSSL would keep half of
+    them, so they are first loaded into a scratch context.
     """
     trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trial.load_cert_chain(credentials.server_cert_path, credentials.server_key_path)

@@ -1,16 +1,11 @@
-"""May this user do this, by the roles bound to them?
+"""RBAC authorizer: decisions from roles and bindings.
 
-Spec: decision 12; rbac.authorization.k8s.io/v1. A `Policy` is made from the roles and bindings of
-one moment and answers any number of questions; it never changes. A ClusterRoleBinding grants everywhere, a
-RoleBinding in its namespace only, also when it refers to a ClusterRole. RBAC only ever allows: nothing in a
-role can take away what another gives.
-
-What surprises: `*` as resource covers subresources too, `*/scale` covers the subresource of everything,
-`pods` does not cover `pods/log`; a rule with resource names never allows a request without a name (create,
-list); `/healthz/*` covers everything that begins like it. Aggregated ClusterRoles are resolved here, so that
-they work before, and without, the controller that writes their rules down.
-Not here: where the policy's objects come from and other authorizers (weir.apiserver.auth.authz), what may be put
-into a role (weir.apiserver.auth.escalation), the roles of a new cluster (weir.apiserver.bootstrap.policy).
+Spec: decision 12; rbac.authorization.k8s.io/v1.
+A `Policy` is an immutable snapshot of roles and bindings. A ClusterRoleBinding grants everywhere, a RoleBinding in
+its namespace only, also for a ClusterRole. `*` as resource covers subresources too, `*/scale` covers that subresource
+of everything, `pods` does not cover `pods/log`; a rule with resource names never allows a request without a name
+(create, list); `/healthz/*` is a prefix match. Aggregated ClusterRoles are resolved here, so that they work without
+the controller that writes their rules.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ Made = TypeVar("Made")
 
 
 class Action(NamedTuple):
-    """What is asked for: a verb on a resource, or (resource empty) on a path."""
+    """A requested action: a verb on a resource, or (resource empty) on a path."""
 
     verb: str
     group: str = ""
@@ -70,7 +65,7 @@ NO_OPINION = Decision(False)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One PolicyRule, ready to be asked."""
+    """One PolicyRule, compiled."""
 
     verbs: frozenset[str]
     groups: frozenset[str] = frozenset()
@@ -131,7 +126,7 @@ class Grant:
 
 
 class _Bound(NamedTuple):
-    """One binding: whom it names, and what each is called."""
+    """One binding: its subjects and their names."""
 
     namespace: str
     role_ref: Document
@@ -160,7 +155,7 @@ class Compiled:
         return made
 
     def forget_unused(self) -> None:
-        """Drop what was not asked for since the last call."""
+        """Drop what was not used since the last call."""
         self._known, self._used = self._used, {}
 
 

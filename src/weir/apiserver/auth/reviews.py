@@ -1,10 +1,8 @@
-"""Questions about rights, asked through the API: who is this token, may they do this, what may I do?
+"""Authentication and authorization reviews: TokenReview, SubjectAccessReview, SelfSubjectReview and others.
 
-Spec: apiserver.md 5.2 (SelfSubjectReview); authentication.k8s.io/v1 and authorization.k8s.io/v1. Reviews are
-created, answered and forgotten: each function takes the document as it came and returns it with its status.
-`extra` and field or label requirements of an access review take part in the decision only as far as the
-authorizers know them (Node: the field selector).
-Not here: the decisions (weir.apiserver.auth.authz), the proofs (weir.apiserver.auth.authn).
+Spec: apiserver.md 5.2 (SelfSubjectReview); authentication.k8s.io/v1 and authorization.k8s.io/v1. Each function takes
+the request document and returns it with its status; nothing is stored. `extra` and field or label requirements count
+only as far as the authorizers use them (Node: the field selector).
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ class Reviews:
         return {**document, "status": status}
 
     def _read(self, token: str, audiences: list[str]) -> tuple[User | None, list[str]]:
-        """Return whose token it is, and for which of *audiences* (without any: this server's own)."""
+        """Return the token's user, and the matching *audiences* (without any: this server's own)."""
         ours = list(self._verifier.audiences) if self._verifier else []
         if self._verifier is not None:
             found = self._verifier.review(token, audiences or ours)
@@ -73,7 +71,7 @@ class Reviews:
                 return found
         user = self._authenticator.user_of_token(token)
         if user is not None and user.name.startswith("system:serviceaccount:"):
-            return None, []  # a good token, but not for the audiences asked about
+            return None, []  # a valid token, but not for the requested audiences
         if user is not None and ours and audiences and not set(audiences) & set(ours):
             return None, []  # a static token is for this server only
         return user, [audience for audience in audiences if audience in ours] or ours

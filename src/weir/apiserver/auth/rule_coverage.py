@@ -1,8 +1,7 @@
-"""Which rights does a list of rules hold, and which are missing?
+"""Permissions of RBAC rules that other rules do not cover.
 
-`uncovered` finds the single rights (verb, group, resource, name) of some rules that none of the rules held covers.
-It compares what is written: a rule that allows the same in other words may not be seen to cover.
-Not here: what a rule allows (weir.apiserver.auth.rbac), who may give rights away (weir.apiserver.auth.escalation).
+`uncovered` finds the single permissions (verb, group, resource, name) of some rules that none of the held rules
+covers. It compares what is written: an equivalent rule in other words may not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May this user approve, sign or attest for this signer of certificates?
+"""Permissions on certificate signers.
 
-Rights on a signer are the verbs `approve`, `sign` and `attest` on `signers.certificates.k8s.io` of the signer's
-name, or of its domain with a star (`kubernetes.io/*`).
+The verbs `approve`, `sign` and `attest` on `signers.certificates.k8s.io` with the signer's name, or its domain with a
+star (`kubernetes.io/*`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Is this a token this server signed for a service account that still exists?
-
-`issue` answers POST serviceaccounts/<name>/token; `Verifier` reads the tokens back. A token is a JWT (ES256
-or RS256, by the key's type) naming the account, its uid, the audiences and, when asked for, one pod, node or
-secret it is bound to. It dies with its time, with its account and with the object it is bound to: an account
-made anew under the old name has another uid, and old tokens do not open it.
+"""Service account tokens: signing and verification.
 
 Spec: apiserver.md 12 (token), 5.1 (token volume).
-Surprise: a token asked for 3607 seconds, which is what the token volume asks for, lives a year but says so
-after 3607 seconds (`warnafter`); the answer's expirationTimestamp is the short one.
-Not here: where the key comes from (weir.apiserver.auth.pki).
+`issue` serves POST serviceaccounts/<name>/token; `Verifier` verifies tokens. A token is a JWT (ES256 or RS256, by the
+key's type) with the account, its UID, the audiences and optionally a bound pod, node or secret. It becomes invalid
+with its expiry, its account and its bound object; a recreated account has another UID. A token requested for 3607
+seconds, as by the token volume, is valid for a year but has `warnafter` set to 3607 seconds; the response's
+expirationTimestamp is the short one.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ ISSUER = "https://kubernetes.default.svc"
 DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
 LONGEST_SECONDS = 1 << 32
-VOLUME_SECONDS = 3607  # what kubelets ask for; such tokens are extended, see the module docstring
+VOLUME_SECONDS = 3607  # requested by kubelets; such tokens are extended, see the module docstring
 EXTENDED = timedelta(days=365)
 CACHED_TOKENS = 4096
 LONGEST_TOKEN = 16 * 1024
@@ -235,7 +232,7 @@ class Verifier:
         self._read: dict[str, dict[str, Any]] = {}
 
     def user(self, token: str) -> User | None:
-        """Return whom *token* speaks for at this server, None when it does not."""
+        """Return the token's user, None when the token is invalid."""
         found = self.review(token, self.audiences)
         return found[0] if found else None
 

@@ -1,1 +1,1 @@
-"""The objects every new cluster starts with."""
+"""Bootstrap objects of a new cluster."""

@@ -1,9 +1,7 @@
-"""What is there before the first client comes: system namespaces, priority classes, roles, the API's own service.
+"""Creates the bootstrap objects: system namespaces, priority classes, roles, the service `kubernetes`.
 
-Spec: apiserver.md 5.2 (two built-in priority classes). Everything is created only when it is missing, so a restart
-on an old store changes nothing. A new namespace gets its `default` service account and the
-cluster's CA bundle at once, because pods cannot be created without the account; where
-kube-controller-manager runs it finds both in place.
+Spec: apiserver.md 5.2 (two built-in priority classes). Only missing objects are created. A new namespace gets its
+`default` service account and the cluster's CA bundle at once, because pods cannot be created without the account.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which custom kinds does this server serve? Those of the stored definitions, as soon as their names are accepted.
+"""Registers the kinds of stored CustomResourceDefinitions once their names are accepted.
 
-The store says so itself: definitions are followed like any other object, so that a server among several learns of what
-another one wrote in the same way as of its own.
-Not here: accepting names (.keeper), what a definition means (weir.customresources.served).
+Definitions are watched in the store, so that a server also registers what another server wrote.
 """
 
 from __future__ import annotations
@@ -74,11 +72,11 @@ class Definitions:
             self._served.join(name, rows)
         left = {(kind.group, kind.version): kind.conversion for kind in rows}
         for kind in known:
-            # Who watches a version through a webhook that was changed has to begin anew.
+            # Watches of a version whose conversion webhook changed must restart.
             if left.get((kind.group, kind.version)) != getattr(kind, "conversion", None):
                 self.when_gone(kind)
         self.when_changed(name)
 
 
 def _nothing(what: object) -> None:
-    """Nobody asked to be told."""
+    """Default callback."""

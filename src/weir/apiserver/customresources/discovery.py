@@ -1,8 +1,7 @@
-"""What is served here, custom kinds included? Discovery documents of the table's kinds with those that joined.
+"""Discovery documents including custom kinds and APIServices.
 
-Made when first asked for after something joined or left. Groups of definitions and those of APIServices that somebody
-wrote stand behind the others, by their priorities and names; of the latter nothing but their names is known.
-Not here: the documents of the table (weir.apiserver.discovery), OpenAPI (.openapi).
+Rebuilt on first request after a change. Groups of definitions and of remote APIServices follow the built-in ones, by
+priority and name; of the latter only the names are known.
 """
 
 from __future__ import annotations
@@ -153,5 +152,5 @@ class ServedDiscovery:
         return _encode(document)
 
     def knows(self, group: str) -> bool:
-        """Return whether *group* is one of the table's: what is missing there is told with a Status."""
+        """Return whether *group* is built in: a missing resource there is reported with a Status."""
         return group in kinds.groups() and group not in self._off

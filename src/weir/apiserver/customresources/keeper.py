@@ -1,9 +1,7 @@
-"""What becomes of a definition once it is stored: its names are accepted, it is established, and when it is deleted its
-objects go first.
+"""Lifecycle of CustomResourceDefinitions: names accepted, established, and on deletion the objects deleted first.
 
-As a real server does it: each step is one write of the status, and the next one follows from what is then stored. With
-several servers on one store all of them try; who is too late finds nothing left to do.
-Not here: which names are free (.naming), which kinds are served (.definitions).
+Each step is one status write, and the next follows from what is then stored. With several servers on one store all of
+them write; the losers find nothing left to do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""May a definition have the names it asks for? Those of its group that no other definition has.
+"""Name acceptance of CustomResourceDefinitions within a group.
 
 Pure: definitions in, accepted names and conditions out.
 """

@@ -1,7 +1,6 @@
-"""The OpenAPI documents of one server: those of the table's kinds, and one for every version of custom kinds.
+"""OpenAPI documents including custom kinds.
 
-What `kubectl explain` and `apply` read. Made when first asked for after something joined or left.
-Not here: documents of the table (weir.apiserver.openapi.documents).
+Read by `kubectl explain` and `apply`. Rebuilt on first request after a change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Does the one route of custom resources take this request?
+"""Routing checks of custom resource requests.
 
-Spec: apiserver.md 1.2. Kinds of the table have a route for each method and path; requests about custom resources all
-come to the same one, which refuses in its own words and order: a subresource the definition does not have, a verb, a
-name that is missing. It goes by the body's name where something is created, whatever the path says, and answers HEAD.
-Not here: which paths there are (weir.apiserver.transport.paths).
+Spec: apiserver.md 1.2. Built-in kinds have a route per method and path; custom resources share one, which has its own
+errors and order: unknown subresource, verb, missing name. It uses the body's name on create, and answers HEAD.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Objects in another version than they are stored in, where the definition names a webhook that converts them.
+"""Conversion of custom resources by webhook.
 
-As upstream: what is read has its fields settled and its defaults filled in by the version it is stored in, is
-converted, and loses what the wanted version does not have; what is written is validated in the version of the request
-and converted last. Objects that are in the wanted version already are not sent. The objects of a list go together, some
-hundreds in one request.
-Not here: what is said to a webhook (weir.apiserver.webhooks.conversion_review), how it is reached (.webhooks.client).
+As upstream: a read object is pruned and defaulted in its storage version, converted, and pruned in the requested
+version; a written object is validated in the request's version and converted last. Objects already in the version are
+not sent. Lists are converted in batches of some hundreds.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class WebhookConversion:
     """Asks the conversion webhooks of definitions."""
 
     def __init__(self, reader: Reader, client: Client, note: Note | None = None) -> None:
-        """*note* counts what was asked."""
+        """Set the client; *note* counts conversions."""
         self._reader, self._client, self._note = reader, client, note or _unheard
 
     async def read(self, kind: CustomResourceKind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
@@ -114,7 +112,7 @@ class WebhookConversion:
 
 
 def _unheard(definition: str, versions: Iterable[str], to: str, failure: str, seconds: float) -> None:
-    """Nobody counts."""
+    """No metrics."""
 
 
 def _sent(kind: CustomResourceKind, value: bytes) -> Document:

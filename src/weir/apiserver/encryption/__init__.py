@@ -1,1 +1,1 @@
-"""Encryption at rest: `configuration` reads the file, `providers` are the ciphers, `at_rest` stands at the store."""
+"""Encryption at rest: configuration, providers, and the store's transformer."""

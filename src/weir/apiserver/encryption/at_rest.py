@@ -1,8 +1,8 @@
-"""What stands between the store and its disk: each resource's providers, found by the storage path.
+"""Encryption transformer of the store: finds a resource's providers by storage path.
 
-A resource without a rule is stored as it is, and what is encrypted under it is not read: the server says so at its
-start instead of serving half of a cluster. `reload` takes a new configuration; one that cannot be used changes nothing.
-Spec: the file's format is Kubernetes' (weir.apiserver.encryption.configuration).
+A resource without a rule is stored in plain text, and encrypted data under it is an error at startup. `reload` takes
+a new configuration; an invalid one changes nothing. Spec: the file's format is Kubernetes'
+(weir.apiserver.encryption.configuration).
 """
 
 from __future__ import annotations

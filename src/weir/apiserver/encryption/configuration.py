@@ -1,9 +1,8 @@
-"""Which resources are encrypted, by which providers? An EncryptionConfiguration file, read and checked.
+"""Reads EncryptionConfiguration files.
 
-The format, its rules and their wording are Kubernetes' (apiserver.config.k8s.io/v1): resources are named `secrets`,
-`deployments.apps`, `*.apps` (all of a group), `*.` (all of the core group) or `*.*`; an exact name goes before a
-group, a group before everything. What weir has no provider for (`kms`, `secretbox`) is refused in one line.
-Not here: the ciphers (weir.apiserver.encryption.providers).
+Format, rules and messages are Kubernetes' (apiserver.config.k8s.io/v1): resources are `secrets`, `deployments.apps`,
+`*.apps` (a group), `*.` (the core group) or `*.*`; an exact name has precedence over a group, a group over
+everything. The providers `kms` and `secretbox` are not supported and rejected.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""How is a value encrypted, and who reads it again? The providers of an EncryptionConfiguration.
+"""Encryption providers: aescbc, aesgcm and identity.
 
-What lies on the disk begins with `k8s:enc:<provider>:v1:<key name>:`, and then as Kubernetes' own server writes it:
-`aescbc` the initialization vector and the PKCS#7-padded text, `aesgcm` the nonce and the text with its tag, bound to
-the object's storage path, so that one secret cannot be put in another's place. The first key writes, every key reads.
-
-Ciphers are the `cryptography` package's. `secretbox` (XSalsa20-Poly1305) is not among them and is refused by the
-configuration.
-Not here: which resource has which providers (weir.apiserver.encryption.configuration).
+Stored values begin with `k8s:enc:<provider>:v1:<key name>:`, followed by Kubernetes' format: `aescbc` the
+initialization vector and the PKCS#7-padded text, `aesgcm` the nonce and the text with its tag, bound to the storage
+path, so that secrets cannot be swapped. The first key encrypts, every key decrypts. Ciphers are the `cryptography`
+package's.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ class Sealing(Protocol):
 
 
 class Aescbc:
-    """AES in CBC mode with a random vector: nobody reads it, but a changed byte may go unnoticed."""
+    """AES in CBC mode with a random vector: confidential, but not authenticated."""
 
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._algorithm, self._random_bytes = algorithms.AES(key), random_bytes

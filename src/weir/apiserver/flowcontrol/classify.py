@@ -1,11 +1,8 @@
-"""Which flow does a request belong to? The first flow schema that matches, its level, and whom it distinguishes.
+"""Classifies requests: the matching flow schema, its priority level and the flow distinguisher.
 
-Schemas are tried in the order of their matching precedence, then of their names; one whose level does not exist takes
-no part. What nothing matches goes to `catch-all`. A request matches a rule by one of its subjects and one of its
-resource rules or, for a path, one of its non-resource rules. What surprises: `pods` does not stand for `pods/log`; a
-request without a namespace needs `clusterScope`; `/logs/*` also stands for what lies below `/logs` without the star.
-Pure: a `Configuration` is made from the objects of one moment and never changes.
-Not here: what a level does with the flow (weir.apiserver.flowcontrol.levels).
+Schemas are tried by matching precedence, then name; one whose level does not exist is skipped. Unmatched requests go
+to `catch-all`. `pods` does not match `pods/log`; a request without a namespace needs `clusterScope`; `/logs/*` also
+matches `/logs`-prefixed paths. Pure: a `Configuration` is an immutable snapshot.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ class Who(Protocol):
 
 
 class _Rule(NamedTuple):
-    """One rule of a schema, ready to be asked."""
+    """One rule of a flow schema, compiled."""
 
     users: frozenset[str]
     groups: frozenset[str]
@@ -129,7 +126,7 @@ def _covers_path(rule: Document, info: Info) -> bool:
 
 
 class FlowSchema(NamedTuple):
-    """A flow schema, ready to be asked."""
+    """A flow schema, compiled."""
 
     name: str
     uid: str
@@ -156,7 +153,7 @@ class FlowSchema(NamedTuple):
         return any(rule.matches(user, info) for rule in self.rules)
 
     def distinguish(self, user: Who, info: Info) -> str:
-        """Return what tells the request's flow from others of the schema."""
+        """Return the request's flow distinguisher."""
         if self.distinguisher == "ByUser":
             return user.name
         return info.namespace if self.distinguisher == "ByNamespace" else ""

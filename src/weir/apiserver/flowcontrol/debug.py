@@ -1,7 +1,6 @@
-"""What do levels, queues and requests look like now? The pages under /debug/api_priority_and_fairness/.
+"""Debug pages under /debug/api_priority_and_fairness/.
 
-Upstream's tables: names, a comma, padded columns. Queues that hold and serve nothing are left out, and requests show
-their details always.
+Upstream's tables. Idle queues are left out, and request details are always shown.
 """
 
 from __future__ import annotations

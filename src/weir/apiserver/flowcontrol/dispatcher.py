@@ -1,12 +1,11 @@
-"""When does a request begin? The turns of the loop, divided between levels by their shares and in each between flows.
+"""Dispatches requests: divides event loop turns between priority levels and flows.
 
-Spec: decision 14. All requests share one event loop, so two things can be short: seats (requests under way) and the
-loop itself. At most `SEATS_A_TURN` seats are begun before the loop looks for news; what has to wait for either waits
-in its level. Each turn begins, of the levels whose next request may sit, the one that has had least for its share. The
-exempt level never waits for a seat and is never refused, and gets every other turn while others wait.
-With nothing waiting a request begins where it stands. A changed schema or level counts from the next request on; what
-waits keeps its place.
-Not here: one level (weir.apiserver.flowcontrol.levels), which flow it is (.classify), how wide (.width).
+Spec: decision 14.
+All requests share one event loop, so seats (requests in execution) and loop time are both limited. At most
+`SEATS_A_TURN` seats start per loop turn; other requests wait in their level. Each turn starts, of the levels whose
+next request can start, the one with the least service for its share. The exempt level never waits for a seat, is
+never rejected, and gets every other turn while others wait. If nothing waits, a request starts immediately. A changed
+configuration applies to new requests; queued ones keep their place.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class FlowControl:
         self._limited: tuple[Level, ...] = ()
         self._total = 0
         self._retry: dict[str, RetryAfter] = {}
-        self._busy: dict[str, Level] = {}  # levels in which somebody waits
+        self._busy: dict[str, Level] = {}  # levels with queued requests
         self._begun = 0  # seats, in this turn of the loop
         self._waiting = 0
         self._behind = False  # some that could begin did not, because the turn was over
@@ -141,7 +140,7 @@ class FlowControl:
         schema = self.configuration.classify(user, info)
         level = self._levels[schema.level]
         distinguisher = schema.distinguish(user, info)
-        # The line before the loop is each user's own also where the schema tells nobody apart.
+        # Turns of the loop are per user, also where the schema has no flow distinguisher.
         line = key[0] or user.name
         whose = line if level.described.exempt or not level.described.queues else distinguisher
         flow = Flow(schema.name, distinguisher, flow_hash(schema.name, whose), level)
@@ -248,9 +247,9 @@ class FlowControl:
         return Refused(flow, reason, retry.refuse(self._now()))
 
     def stand(self, ticket: Ticket) -> None:
-        """Free the seats of a request that goes on beside the loop, where users take turns too (decision 13).
+        """Free the seats of a request that continues off the loop, where users take turns too (decision 13).
 
-        Seats share the loop. Somebody whose large bodies wait for the one thread would hold every seat for seconds.
+        Otherwise one user's large bodies, waiting for the single thread, would hold every seat for seconds.
         """
         if ticket.seated:
             ticket.flow.level.rise(ticket)
@@ -319,8 +318,8 @@ class FlowControl:
             self._schedule()
 
     def _next_level(self) -> Level | None:
-        """Return the level that has had least for its share, of those whose next request may begin."""
-        if len(self._busy) == 1:  # nobody to share with
+        """Return the level with the least service for its share, of those whose next request can start."""
+        if len(self._busy) == 1:  # no other level waits
             (level,) = self._busy.values()
             ticket = level.head()
             may = ticket is not None and (

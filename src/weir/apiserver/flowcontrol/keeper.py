@@ -1,8 +1,7 @@
-"""Who writes the flow schemas and priority levels of a cluster, and says in their status which schemas dangle?
+"""Maintains bootstrap flow schemas and priority levels, and the Dangling condition of schemas.
 
-As a real server: everything is there before the first client comes; what is changed or deleted is looked at once a
-minute; a schema's condition is written as soon as its level comes or goes.
-Not here: what is right (weir.apiserver.flowcontrol.objects).
+Objects exist before the first request; changes and deletions are reverted once a minute; a condition is written as
+soon as its level is added or removed.
 """
 
 from __future__ import annotations

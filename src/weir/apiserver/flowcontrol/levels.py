@@ -1,13 +1,11 @@
-"""Who sits, who waits, and who is refused in one priority level? Seats, queues, and whose turn it is.
+"""Seats and fair queues of one priority level (API Priority and Fairness).
 
-Spec: decision 14. A request takes as many seats as it is wide. A level that queues puts what cannot begin into the
-shortest of the queues that the flow was dealt; a full queue refuses. Who is next is decided by start-time fair queuing:
-a request starts where the last one of its queue and the last one of its flow end, or where the level is now, whichever
-is latest, and ends its width further; the earliest start is next. So whoever sends wide requests is served as much less
-often, a flow gets no more for waiting in all its queues, and one that sends little is next. A level that refuses keeps
-lines only for the loop's turn.
-Pure but for its own state: no loop, no clock.
-Not here: the turns of the loop (weir.apiserver.flowcontrol.dispatcher), seats in numbers (.shares), hands (.shuffle).
+Spec: decision 14.
+A request occupies as many seats as its width. One that cannot start goes to the shortest queue of its flow's hand; a
+full queue rejects. Start-time fair queuing: a request's virtual start is the latest of the level's virtual time and
+the ends of its queue's and its flow's last request, its end is its width further; the earliest start is next. So wide
+requests are served less often, and a flow gains nothing by using all its queues. A level that rejects instead of
+queuing has lines only for the loop's turns. Pure state machine: no event loop, no clock.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _WIDEST = 0.15  # of a level's seats
 
 
 class Flow:
-    """The requests that one schema does not tell apart, of one moment's configuration."""
+    """Requests with the same flow schema and flow distinguisher."""
 
     __slots__ = ("distinguisher", "hand", "headers", "level", "number", "schema", "tally")
 
@@ -99,7 +97,7 @@ class Level:
 
     @property
     def queues(self) -> Iterable[Queue]:
-        """The queues that hold or held something lately."""
+        """The queues that are or recently were in use."""
         return self._queues.values()
 
     # ---------------------------------------------------------------------------------------- waiting
@@ -108,7 +106,7 @@ class Level:
         """Let *ticket* wait; False when there is no room."""
         described = self.described
         if described.exempt or not described.queues:
-            # Where nobody queues there is only the line before the loop: one a flow, so that they take turns.
+            # Without queuing there are only lines for the loop's turns: one per flow.
             queue = self._queue(ticket.flow.number)
         else:
             queue = self._shortest(ticket.flow)
@@ -161,7 +159,7 @@ class Level:
         heappush(self._next, (start, self._entries, queue))
 
     def head(self) -> Ticket | None:
-        """Return the request whose turn it is."""
+        """Return the next request."""
         while self._next:
             queue = self._next[0][2]
             if queue.tickets:
@@ -170,7 +168,7 @@ class Level:
         return None
 
     def pop(self) -> Ticket:
-        """Take the request whose turn it is out of its queue."""
+        """Remove the next request from its queue."""
         start, _, queue = heappop(self._next)
         ticket = queue.tickets.popleft()
         self._now = start
@@ -211,7 +209,7 @@ class Level:
             ticket.queue.sitting -= ticket.width
         ticket.seated = False
         if not self.executing and not self.waiting:
-            self._queues.clear()  # nobody competes: everybody begins anew
+            self._queues.clear()  # idle: reset virtual time
             self._flows.clear()
             self._now = 0.0
 
@@ -219,7 +217,7 @@ class Level:
 def may_sit(level: Level, width: int, levels: Iterable[Level], total: int) -> bool:
     """Return whether a request of *width* seats may begin in *level*, of *levels* with *total* seats together.
 
-    Its own seats that it does not lend are always there for it. Beyond them it takes of what is free, as long as every
+    Its own seats that it does not lend are always available. Beyond them it borrows free seats, as long as every
     other level can still take the seats that it does not lend. A level in which nobody sits may always begin one
     request, however wide.
     """

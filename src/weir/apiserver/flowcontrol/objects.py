@@ -1,9 +1,8 @@
-"""How are the flow schemas and priority levels of a new cluster kept, and which schemas dangle? Pure decisions.
+"""Reconciliation rules of bootstrap flow control objects, and dangling schemas.
 
-A mandatory object always gets its fixed spec back (the shares of level `exempt` are its owner's); a suggested one only
-while its annotation says so, or nobody has changed it yet. An object that carries the annotation and is not known is
-one of an older release, and goes.
-Not here: writing (weir.apiserver.flowcontrol.keeper), the objects themselves (weir.objects.flow_control).
+Pure. A mandatory object always gets its fixed spec back (except the shares of level `exempt`); a suggested one only
+while its annotation says so or it is unchanged. An unknown object with the annotation is from an older release and is
+deleted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""After how many seconds may a refused client ask again? The more are refused, the later.
+"""Retry-After of rejected requests, adapted to the rejection rate.
 
-As upstream: a level begins with one second; when a second begins, and in as many seconds as it says now fewer than
-that many requests were refused, it says one second less, when at least three times as many, twice as long (up to 32),
-but not again before that time is over.
+As upstream: a level starts with one second; each second, if fewer requests than the current value were rejected
+within that many seconds it decreases by one, if at least three times as many it doubles (up to 32), and not again
+before that time has passed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONGEST: Final = 32
 
 
 class RetryAfter:
-    """What the refused of one level are told."""
+    """The Retry-After of one level."""
 
     def __init__(self) -> None:
         self.seconds = 1
@@ -25,7 +25,7 @@ class RetryAfter:
         self._raised = 0  # when it was last made longer
 
     def refuse(self, now: float) -> int:
-        """Note that a request is refused and return what it is told."""
+        """Count a rejected request and return its Retry-After."""
         second = int(now)
         if second != self._second:
             self._history.append((self._second, self._refused))

@@ -1,9 +1,7 @@
-"""How many seats does a priority level have, at least and at most?
+"""Minimum and maximum seats of priority levels.
 
-A server has as many seats as requests it works on at once. The levels divide them by their shares; of its own a level
-keeps what it does not lend, and it may take what others lend up to its borrowing limit. As upstream: a level's own
-seats are rounded up, what it lends is rounded.
-Not here: who sits on them (weir.apiserver.flowcontrol.levels).
+The server's seats are divided by the levels' shares; a level keeps what it does not lend and may borrow up to its
+limit. As upstream, a level's own seats are rounded up and its lendable seats rounded.
 """
 
 from __future__ import annotations

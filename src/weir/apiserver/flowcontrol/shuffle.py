@@ -1,7 +1,7 @@
-"""Which queues may a flow wait in? Shuffle sharding: a hand of cards, dealt by the flow's name.
+"""Shuffle sharding: the queues a flow may use, by its hash.
 
-Two flows share all their queues only rarely: a flow that fills its own leaves every other at least one. As upstream, so
-that the debug pages of both show the same hands.
+Two flows rarely share all their queues, so a flow that fills its own leaves the others at least one. Hands are the
+same as upstream's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What is counted about flows, under upstream's names (`apiserver_flowcontrol_*`).
+"""Flow control metrics, with upstream's names (`apiserver_flowcontrol_*`).
 
-Labels are names of flow schemas and priority levels: objects that only who manages the cluster can make, and no more of
-them than a metric family keeps. The children of a flow are looked up once and kept on its tally.
-Not here: how metrics are kept and printed (weir.observe.metrics).
+Labels are names of flow schemas and priority levels, which only administrators can create. A flow's children are
+looked up once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How many seats does a request take? One; a list one for every hundred objects it looks at, up to ten.
+"""Width of a request: one seat; a list one per hundred objects, up to ten.
 
-As upstream's estimate by count: a list by name is a get, one with a limit looks at no more than twice that, one with a
-selector at everything. A watch that starts with everything there is counts like the list it replaces.
-What weir leaves out: upstream makes a write wider by how many watches it wakes.
+As upstream's estimate: a list by name is a get, one with a limit reads at most twice that, one with a selector reads
+everything. A watch with initial events counts like a list. Unlike upstream, writes are not wider by the watches they
+wake.
 """
 
 from __future__ import annotations

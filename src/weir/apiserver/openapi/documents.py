@@ -1,9 +1,8 @@
-"""The OpenAPI documents: what clients read before they explain, validate or apply.
+"""OpenAPI v2 and v3 documents.
 
 Spec: apiserver.md 14 (`/openapi/v3`: an index of relative URLs with hashes, one document per group version),
-`/openapi/v2` (one document for all). Built when first asked for and kept as bytes.
-A hash changes when the field table or the served kinds change, which is all that can change a document.
-Not here: schemas (weir.apiserver.openapi.schemas), operations (weir.apiserver.openapi.paths).
+`/openapi/v2` (one document for all). Built on first request and kept as bytes. Hashes depend on the field table and
+the served kinds.
 """
 
 from __future__ import annotations

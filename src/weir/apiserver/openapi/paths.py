@@ -1,9 +1,7 @@
-"""Every path the server answers, as OpenAPI operations.
+"""OpenAPI operations of every path.
 
-Spec: apiserver.md 14. Written once in the form of version 3 and turned into version 2 where clients still ask for it.
-Clients look here for the kind behind a path (`explain`), for `fieldValidation` (may the server validate?) and for the
-patch types a kind takes (`apply`).
-Not here: the schemas (weir.apiserver.openapi.schemas), the routing itself (weir.apiserver.transport.paths).
+Spec: apiserver.md 14. Written in version 3 and converted to version 2. Clients use them to find the kind behind a
+path (`explain`), `fieldValidation` support and the patch types of a kind (`apply`).
 """
 
 from __future__ import annotations

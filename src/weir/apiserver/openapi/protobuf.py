@@ -1,8 +1,7 @@
-"""The OpenAPI version 2 document in the binary form older clients insist on.
+"""Protobuf encoding of the OpenAPI v2 document.
 
-kubectl up to 1.26 reads `/openapi/v2` only as protobuf (message Document of the package openapi.v2) and will not apply
-without it. The numbers below are that package's field numbers, for the parts weir's document uses.
-Not here: the document itself (weir.apiserver.openapi.documents).
+kubectl up to 1.26 reads `/openapi/v2` only as protobuf (message Document of the package openapi.v2). The field
+numbers below are that package's, for the parts weir's document uses.
 """
 
 from __future__ import annotations

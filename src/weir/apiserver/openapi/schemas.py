@@ -1,9 +1,8 @@
-"""The OpenAPI schema of every kind, from the field table and the package's descriptions.
+"""OpenAPI schemas of kinds, from the field table and descriptions.
 
 Spec: apiserver.md 14 (`/openapi/v3`), 6 and 7 for the extensions clients read: group-version-kind, patch-merge-key,
-patch-strategy, list-type, list-map-keys, map-type. Version 2 and 3 differ in how a reference carries a description and
-in the two types that are a number or a string.
-Not here: paths and operations (weir.apiserver.openapi.paths).
+patch-strategy, list-type, list-map-keys, map-type.
+Versions 2 and 3 differ in how a reference carries a description and in the int-or-string and quantity types.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Server-side apply: the object a configuration makes, and who owns it then.
+"""Server-side apply: the resulting object and its field ownership.
 
-Spec: apiserver.md 7 "Apply", 6 "managedFields". The applier owns exactly the fields of its configuration. What it named
-last time, does not name now and no other manager owns is removed. A field of another manager with another value is
-a conflict unless forced.
-What surprises: an applier is known without its apiVersion; an apply that changes nothing keeps its old time; `kubectl`
-may take what its client-side apply annotation says it wrote, and keeps that annotation up to date; an untracked
-object gets a manager called "before-first-apply".
-Not here: merging values (weir.apiserver.patches.overlay), updates (weir.apiserver.patches.managedfields).
+Spec: apiserver.md 7 "Apply", 6 "managedFields".
+The applier owns exactly the fields of its configuration. Fields it applied before, no longer applies and that no
+other manager owns are removed. Another manager's field with a different value is a conflict unless forced. An applier
+is identified without its apiVersion; an apply without change keeps its old time; `kubectl` may take over what its
+client-side apply annotation records, and keeps that annotation current; an untracked object gets the manager
+"before-first-apply".
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ class _Refused(Exception):
 
 
 class _Applying:
-    """One apply request; `run` may be asked twice, without and with force."""
+    """One apply request; `run` may be called twice, without and with force."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Which fields does a document have, and which did a change add, modify or remove?
+"""Field sets of a document, and of the changes between two documents.
 
 Spec: apiserver.md 6 "managedFields" (`.` on Update: what is newly present, unless the kind's zero value already
-prints it). Walks a document along its structure (weir.apiserver.patches.structure).
-What surprises: two items of a keyed list with the same key are owned as one leaf; an empty object or list is a leaf.
-Not here: whose fields they are (weir.apiserver.patches.managedfields).
+prints it).
+Walks a document along its structure (weir.apiserver.patches.structure). Two items of a keyed list with the same key
+are one leaf; an empty object or list is a leaf.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def compare(old: Any, new: Any, node: Node) -> Comparison:
 def written_and_removed(old: dict[str, Any], new: dict[str, Any], node: Node) -> tuple[FieldSet, FieldSet]:
     """Return what the change from one document to another added or modified, and what it removed.
 
-    The same as compare() for whoever does not ask which of both: one set is made instead of two that are then joined.
+    Like compare(), but with added and modified in one set.
     """
     written: FieldSet = {}
     removed: FieldSet = {}

@@ -1,8 +1,7 @@
-"""Does an applied configuration fit its kind, in the words of server-side apply?
+"""Checks an applied configuration against its kind, with server-side apply's messages.
 
-Spec: apiserver.md 7 "Apply" (unknown field). Apply reads a configuration before it is read as an object, and says what
-is wrong in other words than the decoder: `.spec.bogus: field not declared in schema`.
-Not here: the decoder (weir.objects.strict_decoder), rules about values (weir.validate).
+Spec: apiserver.md 7 "Apply" (unknown field). Apply validates a configuration before decoding, with its own messages:
+`.spec.bogus: field not declared in schema`.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def _go_syntax(value: Any) -> str:
     return "interface {}(nil)" if value is None else go_text(value)
 
 
-# ── paths as people read them ────────────────────────────────────────────────────────────────────
+# ── paths in messages ────────────────────────────────────────────────────────────────────────────
 
 
 @lru_cache(1024)  # most lists are keyed by a few names

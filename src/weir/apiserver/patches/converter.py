@@ -1,10 +1,8 @@
-"""Does a strategically merged object fit its kind, in the words the real server has for it?
+"""Converts a strategically merged object to its kind, with the real server's messages.
 
-Spec: apiserver.md 7 "Patch" (result has a wrong type). The real server turns the result of this one patch type into
-an object without going through JSON, so a wrong type has other words than anywhere else, fields are looked at
-in the order their struct declares them, and the value shown is the patch, not the patched object.
-What surprises: `2.0` is an integer here.
-Not here: merging (weir.apiserver.patches.strategic), the decoder of all other bodies (weir.objects.strict_decoder).
+Spec: apiserver.md 7 "Patch" (result has a wrong type). The real server converts the result of this patch type without
+JSON, so a wrong type has different messages, fields are checked in declaration order, and the value shown is the
+patch. `2.0` is an integer here.
 """
 
 from __future__ import annotations

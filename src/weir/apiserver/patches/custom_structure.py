@@ -1,9 +1,7 @@
-"""How is each part of a custom resource owned and merged, as the schema of its definition says?
+"""Ownership and merge structure of custom resources, from their schema.
 
-Lists that are maps or sets are merged by key or value, other lists are owned whole; objects are owned by field unless
-they are atomic. What a schema keeps without describing it is taken for what it looks like: objects by field, lists
-whole.
-Not here: kinds of the table (.structure), comparing (.compare).
+Lists of type map or set merge by key or value, other lists are atomic; objects are granular unless atomic. Preserved
+unknown fields are treated by their form: objects granular, lists atomic.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ def _keys(schema: Schema) -> tuple[tuple[str, Any], ...]:
     )
 
 
-# ── does a configuration fit? ────────────────────────────────────────────────────────────────────
+# ── checks of a configuration ────────────────────────────────────────────────────────────────────
 
 
 def custom_problems(configuration: Any, kind: CustomResourceKind) -> list[str]:

@@ -1,9 +1,8 @@
-"""Sets of field paths, held in the form they are written in managedFields.
+"""Sets of field paths in the managedFields encoding.
 
-Spec: apiserver.md 6 "Encoding". A set is a dict: `f:<field>`, `k:{keys}` or `v:<value>` → what lies below it. An
-empty dict below is a member; `.` marks an element that is a member and has members below it too.
-The algebra never changes its arguments but may share parts of them: treat every set as frozen.
-Not here: which paths a document has (weir.apiserver.patches.compare).
+Spec: apiserver.md 6 "Encoding". A set is a dict: `f:<field>`, `k:{keys}` or `v:<value>` → the set below it. An empty
+dict is a member; `.` marks an element that is a member and has members below. Operations never change their arguments
+but may share parts of them: treat every set as frozen.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""JSON Patch: a list of operations, all of them or none.
+"""JSON Patch: a list of operations, applied all or none.
 
 Spec: RFC 6902; apiserver.md 7 "Patch" (a failed test, a missing path and an unknown operation are one 422 without
-details, a body that is no list is a 400). As in the library the real server uses, `-1` counts from a list's end.
-A webhook's patch fails with the library's own words instead (`patch_of_webhook`).
-Not here: merge patches (weir.apiserver.patches.merge).
+details, a body that is no list is a 400). As in the library the real server uses, `-1` counts from a list's end. A
+webhook's patch fails with the library's own messages (`patch_of_webhook`).
 """
 
 from __future__ import annotations

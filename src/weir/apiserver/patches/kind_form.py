@@ -1,4 +1,4 @@
-"""How is a kind laid out, for whoever follows its fields? Kinds of the table and custom ones, asked in the same way."""
+"""Structure and zero value of a kind, for built-in and custom kinds alike."""
 
 from __future__ import annotations
 

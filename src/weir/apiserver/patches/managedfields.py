@@ -1,10 +1,10 @@
-"""Who owns which field after a write?
+"""managedFields: field ownership after an update.
 
-Spec: apiserver.md 6 "managedFields". An entry is known by (manager, operation, apiVersion, subresource). A write by
-Update gives its manager every field it added or changed and takes these, and what it removed, from all others.
-What surprises: an object whose managedFields were cleared is not tracked again until the next apply; the eleventh
-updating manager makes the oldest two one, called "ancient-changes"; entries of another group are left alone.
-Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apiserver.patches.compare).
+Spec: apiserver.md 6 "managedFields".
+An entry is identified by (manager, operation, apiVersion, subresource). An Update gives its manager every field it
+added or changed and takes these, and removed fields, from all others. An object whose managedFields were cleared is
+not tracked until the next apply; the eleventh updating manager merges the oldest two into "ancient-changes"; entries
+of another group are left alone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Owner(NamedTuple):
 class Entry(NamedTuple):
     """What an owner owns, in the order it is written, and since when; an empty time is written as no time.
 
-    Taking paths away keeps a set in order: only who makes one, or joins two, has to order it.
+    Removing paths keeps the order: only new and joined sets must be ordered.
     """
 
     fields: FieldSet
@@ -221,7 +221,7 @@ def update_managed_fields(
     subresource: str = "",
     now: str,
 ) -> None:
-    """Write into *new* who owns what after it replaces *old* (None: it is created)."""
+    """Write into *new* its managedFields after it replaces *old* (None: it is created)."""
     metadata = new.setdefault("metadata", {})
     try:
         _update(new, old, kind, manager, subresource, now)

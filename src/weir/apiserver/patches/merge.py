@@ -1,7 +1,6 @@
-"""JSON Merge Patch: an object that is laid over the document; null removes.
+"""JSON Merge Patch: an object merged over the document; null removes.
 
 Spec: RFC 7386; apiserver.md 7 "Patch" (`invalid JSON patch`).
-Not here: patches that know the schema (weir.apiserver.patches.strategic).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What is left when a configuration is laid over an object, and when fields are taken out of one?
+"""Merging of a configuration into an object, and removal of a field set.
 
-Spec: apiserver.md 7 "Apply". The two halves of server-side apply that make objects: merging (the configuration wins,
-keyed lists merge by key, sets unite) and removing the fields of a set.
-What surprises: removing everything inside an object or a list leaves null there; null over an object keeps the object.
-Not here: who may change what (weir.apiserver.patches.apply).
+Spec: apiserver.md 7 "Apply". The two operations of server-side apply on objects: merging (the configuration wins,
+keyed lists merge by key, sets unite) and removal. Removing everything inside an object or list leaves null; null over
+an object keeps the object.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LISTS = (Relation.KEYED, Relation.SET)
 
 
 def overlay(live: Any, configuration: Any, node: Node) -> Any:
-    """Return *configuration* laid over *live*; NOTHING when nothing comes out of it."""
+    """Return *configuration* merged over *live*; NOTHING when the result is empty."""
     if live is NOTHING:
         live = None if isinstance(configuration, dict | list) else NOTHING
         if live is NOTHING:

@@ -1,11 +1,10 @@
-"""Strategic merge patch: a merge patch that knows which lists have keys.
+"""Strategic merge patch.
 
-Spec: apiserver.md 7 "Patch" (merge keys, `$patch`, `$deleteFromPrimitiveList`, new items go before the existing ones).
-Directives: `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiveList/<field>`,
-`$setElementOrder/<field>` (the order the client wants; items only the server has keep their place relative to the
-old list) and `$retainKeys` (fields of a union that may stay).
-What surprises: an item without its merge key is a 500; the order of the patched items is that of the patch.
-Not here: merge keys themselves (weir.objects.schema).
+Spec: apiserver.md 7 "Patch" (merge keys, `$patch`, `$deleteFromPrimitiveList`, new items go before the existing
+ones). Directives: `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiveList/<field>`,
+`$setElementOrder/<field>` (the requested order; items only the server has keep their relative place) and
+`$retainKeys` (fields of a union that may stay). An item without its merge key is a 500; patched items keep the
+patch's order.
 """
 
 from __future__ import annotations
@@ -353,8 +352,8 @@ def _sorted(items: list[int], ranks: list[int]) -> list[int]:
     if min([ranks[item] for item in items], default=0) >= 0:
         return sorted(items, key=ranks.__getitem__)
     ordered: list[tuple[int, int]] = []  # rank and item of those that have one
-    before: dict[int, list[int]] = {}  # by item: who stands right before it, the nearest first
-    last: list[int] = []  # who came before anybody had a rank, the last one first
+    before: dict[int, list[int]] = {}  # by item: its predecessors, the nearest first
+    last: list[int] = []  # items before the first ranked one, the last first
     for item in items:
         if ranks[item] >= 0:
             insort(ordered, (ranks[item], item))

@@ -1,8 +1,7 @@
-"""How is each part of a kind owned and merged: as one leaf, by field, by key, as a set?
+"""Ownership and merge structure of built-in kinds: leaf, granular, keyed list or set.
 
 Spec: apiserver.md 6 "managedFields" (keyed list, set, granular map, atomic). Compiled from the field table, one node
-per struct, built when first reached.
-Not here: sets of fields (weir.apiserver.patches.fieldset), comparing documents (weir.apiserver.patches.compare).
+per struct, on first use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What stands in the cells of a kind's row?
+"""Table cells by kind.
 
-Spec: apiserver.md 11 "Tables", "Cells". One function per kind, in the order of the kind's columns
-(`columns.json`); what needs more than a line lives in the module of its subject.
-Not here: which columns there are (weir.apiserver.printers.tables).
+Spec: apiserver.md 11 "Tables", "Cells". One function per kind, in the order of its columns (`columns.json`); longer
+ones are in the other modules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What stands in the row of a HorizontalPodAutoscaler?
+"""Table cells of HorizontalPodAutoscaler.
 
-Spec: apiserver.md 11 "Tables", "Cells". Two metrics are shown, each as current/target; of more it says how many.
+Spec: apiserver.md 11 "Tables", "Cells". Two metrics are shown as current/target, of more only the number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in the rows of certificate requests, trust bundles, registered groups and storage migrations?
+"""Table cells of certificate requests, trust bundles, APIServices and storage migrations.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

@@ -1,4 +1,4 @@
-"""What stands in the rows of nodes, events, role bindings, quotas, device claims and device taint rules?
+"""Table cells of nodes, events, role bindings, quotas, resource claims and device taint rules.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

@@ -1,4 +1,4 @@
-"""The cells of custom resource definitions and of what they define."""
+"""Table cells of CustomResourceDefinitions and custom resources."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What does a column of a table say? One short sentence a column, in weir's own words.
+"""Column descriptions of tables, in weir's own words.
 
-A Table carries a description of each column, which kubectl does not show. Names, types, formats and priorities of
-columns are facts about Kubernetes' API and are taken over (`columns.json`); its prose is not.
-Spec: docs/decisions/0042.
+Names, types, formats and priorities of columns are Kubernetes' (`columns.json`); its prose is not copied. Spec:
+docs/decisions/0042.
 """
 
 from __future__ import annotations

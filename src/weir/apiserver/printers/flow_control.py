@@ -1,7 +1,7 @@
-"""What stands in the rows of FlowSchemas and PriorityLevelConfigurations?
+"""Table cells of FlowSchema and PriorityLevelConfiguration.
 
-Spec: apiserver.md 11 "Tables", "Cells". Flow schemas stand in the order in which they are tried. One that nobody has
-looked at yet shows a question mark.
+Spec: apiserver.md 11 "Tables", "Cells". Flow schemas are listed by matching precedence. One without a Dangling
+condition shows a question mark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in the rows of ingresses, their classes, and the ranges of service addresses?
+"""Table cells of Ingress, IngressClass, IPAddress and ServiceCIDR.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

@@ -1,4 +1,4 @@
-"""What stands in the rows of services and their endpoints?
+"""Table cells of Service, Endpoints and EndpointSlice.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

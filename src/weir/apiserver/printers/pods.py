@@ -1,4 +1,4 @@
-"""What stands in the row of a pod? The status a person reads out of phases, conditions and container states.
+"""Table cells of pods, with the status derived from phase, conditions and container states.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

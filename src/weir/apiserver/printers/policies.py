@@ -1,4 +1,4 @@
-"""What stands in the rows of admission policies and their bindings?
+"""Table cells of admission policies and their bindings.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

@@ -1,4 +1,4 @@
-"""What stands in the rows of volumes, claims, storage classes and CSI drivers?
+"""Table cells of volumes, claims, storage classes and CSI drivers.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

@@ -1,7 +1,7 @@
-"""How does an object look as a row? The Table representation `kubectl get` asks for.
+"""The Table representation for `kubectl get`.
 
-Spec: apiserver.md 11 "Tables". Column names, types and priorities of a kind are data (`columns.json`); its
-cells are computed in weir.apiserver.printers. A kind without columns gets Name and Created At.
+Spec: apiserver.md 11 "Tables". Column names, types and priorities are data (`columns.json`); cells are computed in
+weir.apiserver.printers. A kind without columns gets Name and Created At.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do values print in a cell: ages, labels, selectors, containers, counts?
+"""Formatting of table cells: ages, labels, selectors, containers, counts.
 
-Spec: apiserver.md 11 "Tables", "Cells". An absent value prints as kubectl users know it: `<none>`, `<unset>`,
-`<unknown>` or nothing, depending on the column.
+Spec: apiserver.md 11 "Tables", "Cells". An absent value prints as `<none>`, `<unset>`, `<unknown>` or nothing,
+depending on the column.
 """
 
 from __future__ import annotations

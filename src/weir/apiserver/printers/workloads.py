@@ -1,4 +1,4 @@
-"""What stands in the rows of Deployments, ReplicaSets, DaemonSets, StatefulSets, Jobs and their kin?
+"""Table cells of Deployment, ReplicaSet, DaemonSet, StatefulSet, Job, CronJob and related kinds.
 
 Spec: apiserver.md 11 "Tables", "Cells".
 """

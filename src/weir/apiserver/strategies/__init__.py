@@ -1,8 +1,7 @@
-"""What does the API server itself do to an object of this kind before it is stored?
+"""Registry strategies by kind: what the API server sets on an object before storing it.
 
-Spec: apiserver.md 4 "Create and update", 5.2 "Other kinds". `for_kind` returns the strategy of a kind; most kinds
-are served by `Strategy` alone. A strategy edits documents in place and decides nothing about validity.
-Not here: defaults every client sees owned by its manager (weir.objects.defaults), admission, validation.
+Spec: apiserver.md 4 "Create and update", 5.2 "Other kinds". `for_kind` returns the strategy; most kinds use
+`Strategy`. A strategy edits documents in place and validates nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Certificate requests: who asks is what the server knows, and every endpoint has its own part of the status.
+"""Strategies of certificates.k8s.io: requester fields, and the status parts of each endpoint.
 
-Spec: upstream's strategies of certificates.k8s.io. A request's spec never changes; `/approval` writes conditions,
-`/status` the certificate and all conditions but Approved and Denied. Conditions get their times here.
+Spec: upstream's strategies of certificates.k8s.io. A request's spec is immutable; `/approval` writes conditions,
+`/status` the certificate and all conditions but Approved and Denied. Condition times are set here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CertificateSigningRequestStrategy(Strategy):
     """Requests for a certificate, approved by one and signed by another."""
 
     def asked_by(self, new: Document, user: dict[str, Any]) -> None:
-        """Write down who made the request, whatever it says itself."""
+        """Set the requester's fields, overriding the client's."""
         spec = new.setdefault("spec", {})
         for name in ("username", "uid", "groups", "extra"):
             spec.pop(name, None)

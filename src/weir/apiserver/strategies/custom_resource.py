@@ -1,4 +1,4 @@
-"""What does the server itself do to a custom resource? Generation, and what each endpoint may touch."""
+"""Strategy of custom resources: generation, and the fields each endpoint may change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CustomResourceStrategy(Strategy):
             new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
 
     def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
-        """Return what is said of new finalizers that nobody can tell the owner of."""
+        """Return warnings about new finalizers without a domain."""
         known = set() if old is None else set(old["metadata"].get("finalizers") or ())
         found: list[str] = []
         for name in sorted({*(new["metadata"].get("finalizers") or ())} - known):

@@ -1,4 +1,4 @@
-"""What does the server itself do to a CustomResourceDefinition? It notes the versions objects are stored in."""
+"""Strategy of CustomResourceDefinition: records stored versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         keep(new, old, "spec" if subresource == "status" else "status")
 
     def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
-        """Return the formats nobody checks, and sets that server-side apply cannot merge."""
+        """Return warnings about unknown formats, and sets that server-side apply cannot merge."""
         if old is not None and new.get("spec") == old.get("spec"):
             return ()
         before = set() if old is None else set(_warnings(old))

@@ -1,10 +1,9 @@
-"""Devices: gated fields, when a taint was added, and who may look into devices others use.
+"""Strategies of resource.k8s.io: gated fields, taint times, admin access.
 
 Spec: dra.md 1.14 "Defaulting and server-managed fields", 8 "Feature gates and skew", D-14.
-A field whose feature is off is dropped from what is written, unless the stored object used the feature already.
-What surprises: a rule that changes its effect gets a new `timeAdded` when the client leaves the old one; a driver
-that sends a taint again without its time keeps the time the stored taint has.
-Not here: validity of a single object (weir.validate), the time of a taint that is really new (weir.objects.defaults).
+A field whose feature is off is dropped on write, unless the stored object already uses it. A rule that changes its
+effect gets a new `timeAdded` when the client leaves the old one; a driver that resends a taint without a time keeps
+the stored one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which fields does the server take without keeping them? Those of features that are off, or gone.
+"""Fields that the server accepts but drops: disabled or removed features.
 
-Spec: Kubernetes 1.37 with its default gates, none of which weir has a switch for. Who sent such a field owns it in
-managedFields all the same, since ownership is noted before.
-Not here: unknown fields (weir.objects.document), the gates weir has (weir.validate.ratchet).
+Spec: Kubernetes 1.37 with its default gates, none of which weir has a switch for. The sender still owns such a field
+in managedFields, since ownership is computed before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EndpointSlices: what their generation counts."""
+"""Strategy of EndpointSlice: what its generation counts."""
 
 from __future__ import annotations
 

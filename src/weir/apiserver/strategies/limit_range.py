@@ -1,4 +1,4 @@
-"""LimitRanges: one without a name gets a unique name."""
+"""Strategy of LimitRange: generates a name for one without."""
 
 from __future__ import annotations
 

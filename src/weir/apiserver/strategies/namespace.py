@@ -1,4 +1,4 @@
-"""Namespaces: the finalizer that holds them until their content is gone.
+"""Strategy of Namespace: the finalizer that keeps it until its content is gone.
 
 Spec: apiserver.md 5.2 (Namespace), 8 "Delete" (namespace).
 """

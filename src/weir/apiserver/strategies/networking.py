@@ -1,4 +1,4 @@
-"""Ingresses, network policies and service ranges: status kept apart, and warnings about how addresses are written."""
+"""Strategies of Ingress, NetworkPolicy and ServiceCIDR: separate status, warnings about address formats."""
 
 from __future__ import annotations
 

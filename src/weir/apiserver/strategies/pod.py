@@ -1,4 +1,4 @@
-"""Pods: first status, quality of service class, graceful deletion, and what its subresources may touch.
+"""Strategy of Pod: initial status, QoS class, graceful deletion, subresource fields.
 
 Spec: apiserver.md 5.1 "Pod", 8 "Delete", 12 "Subresources"; core.md 2.6 (scheduling gates).
 """

@@ -1,8 +1,7 @@
-"""What should the author of a pod or a pod template know, although it is accepted?
+"""Warnings about accepted pods and pod templates.
 
-Spec: apiserver.md 3.2 (`Warning` headers); upstream's list of warnings for pods. Pods warn when they are created,
-templates also when a change counts as a new generation.
-Not here: what is refused (weir.validate), overlapping paths inside projected volumes (not warned about).
+Spec: apiserver.md 3.2 (`Warning` headers); upstream's list of warnings for pods. Pods warn on creation, templates
+also when a change makes a new generation. Overlapping paths inside projected volumes are not warned about.
 """
 
 from __future__ import annotations

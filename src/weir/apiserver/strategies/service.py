@@ -1,6 +1,6 @@
-"""Services: what each type of them has, and what the server fills in.
+"""Strategy of Service: fields per service type.
 
-Spec: apiserver.md 5.2 (Service). Not here: which addresses and ports they get (service_allocation.py).
+Spec: apiserver.md 5.2 (Service).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which cluster addresses and node ports does a service get, keep and give back?
+"""Allocation of cluster IPs and node ports.
 
-Spec: apiserver.md 5.2 (Service). Addresses lie in 10.0.0.0/16 and are taken in a scattered order, so that a
-deleted service's address is not the next one's. What is in use is read from the stored services; so nothing has to be
-released but by no longer standing in a service.
-Not here: a second address family, which this cluster does not have.
+Spec: apiserver.md 5.2 (Service). Addresses are in 10.0.0.0/16 and taken in a scattered order, so that a deleted
+service's address is not reused next. What is in use is read from the stored services, so nothing has to be released.
+Single stack only.
 """
 
 from __future__ import annotations
@@ -209,7 +208,7 @@ def free_address(metadata: Document, used: set[str]) -> str:
     raise ValueError("the service address range is full")
 
 
-# ── values that were asked for ───────────────────────────────────────────────────────────────────
+# ── requested values ─────────────────────────────────────────────────────────────────────────────
 
 
 def address_problems(spec: Document, before: Document, others: Iterable[Document]) -> Iterator[FieldError]:

@@ -1,8 +1,7 @@
-"""The strategy most kinds share: generation, and what each endpoint may touch.
+"""The default strategy: generation, and the fields each endpoint may change.
 
-Spec: apiserver.md 4 "Create and update". The main endpoint never changes status, `/status` never
-changes anything but status, labels and annotations. Generation counts changes of everything
-except metadata and status.
+Spec: apiserver.md 4 "Create and update". The main endpoint never changes status; `/status` changes only status,
+labels and annotations. Generation counts changes of everything except metadata and status.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Strategy:
         """Fill in from the stored object what would otherwise be defaulted."""
 
     def asked_by(self, new: Document, user: Document) -> None:
-        """Write down in a new object who asks for it, where its kind holds that (*user*: UserInfo)."""
+        """Record the requesting user in a new object, for kinds that have it (*user*: UserInfo)."""
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Set what the server sets on a new object."""

@@ -1,4 +1,4 @@
-"""Persistent volumes: the phase and when it last changed. Claims: what they are a copy of.
+"""Strategies of PersistentVolume (phase and its transition time) and PersistentVolumeClaim (data sources).
 
 Spec: apiserver.md 5.2 (PersistentVolume).
 """

@@ -1,4 +1,4 @@
-"""Workloads: what their generation counts, and the labels the server generates.
+"""Strategies of workloads: what their generation counts, and generated labels.
 
 Spec: apiserver.md 4 (generation), 5.2 (Deployment, DaemonSet); Job selectors as `batch/v1` documents them.
 """

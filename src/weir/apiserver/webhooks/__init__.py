@@ -1,1 +1,1 @@
-"""Admission webhooks: which are called, what they are sent, and what their answers mean."""
+"""Admission and conversion webhooks: matching, requests and responses."""

@@ -1,10 +1,8 @@
-"""How is a webhook reached? One HTTPS POST, with the webhook's own certificate authority and a time limit.
+"""HTTPS client of webhooks.
 
-A hook names either a URL or a service. A service is looked up among the cluster's endpoints, since there is no
-cluster network to route its address; its certificate must be for `<service>.<namespace>.svc`. What goes wrong is
-reported in the words a Go client has for it, because that is what people search for. Redirects are not followed, and
-no proxy of the environment is used: a webhook's address is the administrator's word.
-Not here: what is sent and what the answer means (weir.apiserver.webhooks.review).
+A webhook names a URL or a service. A service is resolved through the cluster's endpoints, since there is no cluster
+network; its certificate must be for `<service>.<namespace>.svc`. Errors have the messages of a Go client. Redirects
+are not followed, and no proxy of the environment is used.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What is a conversion webhook asked, and are the objects it answers with the ones that were sent?
+"""ConversionReview requests and responses.
 
-Spec: apiextensions.k8s.io/v1 ConversionReview. Pure: documents in, documents and errors out. A webhook may change
-everything of an object but who it is: of the metadata only labels and annotations are taken from the answer.
-What surprises: a review of v1beta1 is believed without its uid, kind and apiVersion, as a real server does.
-Not here: HTTP (weir.apiserver.webhooks.client), which objects have to be asked about
-(weir.apiserver.customresources.webhook_conversion).
+Spec: apiextensions.k8s.io/v1 ConversionReview. Pure. Of the metadata only labels and annotations are taken from the
+response. A v1beta1 review is accepted without uid, kind and apiVersion, as by the real server.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ _RESPONSE: Final[Mapping[str, tuple[str, type[Any]]]] = {
 }
 
 
-#: What went wrong, as metrics tell it.
+#: Failure label of the metrics.
 CALL, MALFORMED, PARTIAL, INVALID = (
     f"conversion_webhook_{what}_failure"
     for what in ("call", "malformed_response", "partial_response", "invalid_converted_object")
@@ -39,7 +36,7 @@ CALL, MALFORMED, PARTIAL, INVALID = (
 
 
 class ConversionFailed(InternalError):
-    """A webhook could not be asked, or its answer cannot be used; *failure* says which."""
+    """A webhook could not be called, or its response is unusable; *failure* says which."""
 
     def __init__(self, message: str, failure: str) -> None:
         super().__init__(message)
@@ -64,7 +61,7 @@ def encoded(objects: Sequence[Document], uid: str, desired: str, version: str) -
 
 
 def failed(kind: str, failure: CallFailed, what: str = CALL) -> ConversionFailed:
-    """Return the error for the client when the webhook of *kind* could not be asked."""
+    """Return the error for the client when the webhook of *kind* could not be called."""
     reason = failure.reason.removeprefix("failed to call webhook: ")
     return ConversionFailed(f"conversion webhook for {kind} failed: {reason}", what)
 

@@ -1,12 +1,9 @@
-"""Calling admission webhooks: mutating ones one after the other, validating ones all at once.
+"""Dispatch of admission webhooks: mutating ones in order, validating ones concurrently.
 
-Spec: admissionregistration.k8s.io/v1; core.md 7 (webhooks after the in-tree plugins). Each mutating hook sees what the
-ones before it left. When one changed the object, the in-tree plugins look again, and hooks with
-`reinvocationPolicy: IfNeeded` that were called before the change are called a second time, never a third.
-
-A cluster without webhook configurations pays one version comparison per write.
-Not here: who is called (weir.apiserver.webhooks.matching), what is said (weir.apiserver.webhooks.review), how the words
-travel (weir.apiserver.webhooks.client).
+Spec: admissionregistration.k8s.io/v1; core.md 7 (webhooks after the in-tree plugins). Each mutating webhook sees the
+changes of earlier ones. After a change the in-tree plugins run again, and webhooks with `reinvocationPolicy:
+IfNeeded` called before it are called a second time, never a third. Without webhook configurations a write costs one
+version comparison.
 """
 
 from __future__ import annotations
@@ -111,13 +108,13 @@ class Webhooks:
         self._known: dict[Kind, _Known] = {}
 
     def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None:
-        """Return what to await while mutating webhooks are asked, None when none has to be."""
+        """Return an awaitable that calls the mutating webhooks, None when none matches."""
         # By rules only: a hook whose selectors do not match now may be wanted after another's patch.
         hooks = self._hooks(MUTATING, a)
         return self._mutate(a, hooks, again) if hooks else None
 
     def validate(self, a: Attributes) -> Awaitable[None] | None:
-        """Return what to await while validating webhooks are asked, None when none has to be."""
+        """Return an awaitable that calls the validating webhooks, None when none matches."""
         hooks = self._hooks(VALIDATING, a)
         return self._validate(a, hooks) if hooks else None
 

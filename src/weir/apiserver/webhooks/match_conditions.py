@@ -1,8 +1,7 @@
-"""Do a webhook's match conditions hold for this write?
+"""Match conditions of webhooks, evaluated with CEL.
 
 Spec: admissionregistration.k8s.io/v1 `matchConditions`; cel.md 9.1. CEL over `object`, `oldObject`, `request` and
-`authorizer`. The CEL packages are loaded by the first condition, so that clusters without any do not pay for them.
-Not here: rules and selectors (weir.policies.matching), what failures mean (weir.policies.conditions).
+`authorizer`. The CEL packages are imported with the first condition.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Does this webhook want to see this write?
+"""Webhook matching: whether a webhook is called for a write, and in which version.
 
-Spec: admissionregistration.k8s.io/v1. Rules and selectors are those of policies (weir.policies.matching). The answer is
-the version in which the webhook is sent the objects: the client's, or with `matchPolicy: Equivalent` that of the rule.
-
-Not here: match conditions (weir.apiserver.webhooks.match_conditions), calling (weir.apiserver.webhooks.client), the
-order of calls (weir.apiserver.webhooks.dispatch).
+Spec: admissionregistration.k8s.io/v1. Rules and selectors are those of policies (weir.policies.matching). The objects
+are sent in the client's version, or with `matchPolicy: Equivalent` in that of the rule.
 """
 
 from __future__ import annotations

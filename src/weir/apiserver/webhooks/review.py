@@ -1,11 +1,8 @@
-"""What is a webhook asked, what did it answer, and what does the client receive?
+"""AdmissionReview requests and responses.
 
-Spec: admission.k8s.io/v1 AdmissionReview. Pure: documents in, documents and errors out. An answer that is not one
-(another uid, no response, a patch without a type) counts as a failure to call, not as a refusal.
-
-A refusal is the webhook's own Status with a sentence in front; a failure to call is `Internal error occurred:
-failed calling webhook …`.
-Not here: HTTP (weir.apiserver.webhooks.client).
+Spec: admission.k8s.io/v1 AdmissionReview. Pure. An invalid response (another uid, no response, a patch without a
+type) is a failed call, not a denial. A denial is the webhook's Status with a prefix; a failed call is `Internal error
+occurred: failed calling webhook …`.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class CallFailed(Exception):
-    """The webhook could not be asked, or did not answer as one must. `code` is what metrics count it as."""
+    """The webhook could not be called, or its response is invalid. `code` is its label in metrics."""
 
     def __init__(self, reason: str, code: int = 503) -> None:
         super().__init__(reason)
