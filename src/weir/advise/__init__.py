@@ -1,1 +1,1 @@
-"""Which toleration values would serve a workload better? Thresholds, fragile workloads, entries that nothing uses."""
+"""Advice on toleration values: thresholds, fragile workloads, unused entries."""

@@ -1,10 +1,7 @@
-"""Which nodes would take a pod of this workload, as it is written or with other tolerations?
+"""Nodes that accept a workload's pod, as written or with other tolerations, by the scheduler's engine.
 
-The scheduler's own engine answers every question here; nothing about a toleration is said that was not tried on it.
-What surprises: a workload is judged as if none of its own pods ran. Else a node that is full because it runs one of
-them would count against it.
-Cost: all workloads of a cluster share one table of its nodes; a workload with resource claims gets a table of its own,
-because the devices its pods hold have to be free.
+A workload is evaluated without its own pods, so that nodes full of them do not count against it. Workloads share one
+node table; one with resource claims gets its own, because the devices its pods hold must be free.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ class Cluster:
 
 
 class Question:
-    """One workload that is asked about, in a cluster without its own pods."""
+    """One workload, in a cluster without its own pods."""
 
     def __init__(self, subject: Subject, cluster: Cluster) -> None:
         self.subject, self.world, self.gates = subject, cluster.world, cluster.gates
@@ -91,7 +88,7 @@ class Question:
                 yield judge is not None and judge(node).fits
 
     def _judge(self, subject: Subject) -> EngineJudge | None:
-        """Return who judges nodes for *subject*, or None when nothing could take it: it is refused, or held."""
+        """Return the judge of nodes for *subject*, or None when no node could take it: it is rejected, or held."""
         admitted = self._admission.admit(subject, quota=False)
         if admitted.refused:
             return None

@@ -1,6 +1,6 @@
-"""What does advice look like to a program? The versioned form that `-o json` and `-o yaml` print.
+"""JSON form of advice, schema `weir.advise/v1`.
 
-Schema `weir.advise/v1`: fields may be added under the same version, never changed or taken away.
+Fields may be added under the same version, never changed or removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which taints does nobody tolerate? Nodes that are kept from everybody, often for no reason any more."""
+"""Taints that no workload tolerates."""
 
 from __future__ import annotations
 

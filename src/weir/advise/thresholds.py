@@ -1,9 +1,7 @@
-"""Between which values does a threshold make a difference, and what does each keep?
+"""Thresholds that make a difference, and the nodes each keeps.
 
-Only the values that nodes have can make one: between two of them nothing changes. So every threshold worth writing is
-the tightest that still takes one of those values, and the answers between the tightest and the loosest are found by
-halving: a looser threshold never takes fewer nodes.
-Not here: which of them is advised (weir.advise.workload).
+Only node values matter: between two of them nothing changes. So each candidate is the tightest threshold that still
+accepts one of the values, and results are found by bisection: a looser threshold never accepts fewer nodes.
 """
 
 from __future__ import annotations

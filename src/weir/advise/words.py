@@ -1,7 +1,4 @@
-"""How is advice said to people? One heading a workload, then what its thresholds decide, then the changes.
-
-Not here: diffs and colours (weir.cli.advise).
-"""
+"""Text form of advice: a heading per workload, its thresholds, the changes."""
 
 from __future__ import annotations
 

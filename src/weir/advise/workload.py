@@ -1,10 +1,9 @@
-"""What should be said about the tolerations of one workload, and what should be changed?
+"""Advice for one workload's tolerations.
 
-How many nodes take it, whether all of them rest on one value of one taint, what its thresholds decide, and which of its
-entries nothing uses. Every change that is advised was tried on the scheduler's engine first.
-What surprises: "one value away" is about a taint that *every* node with a place for the workload has, so a workload
-with a single node is fragile, too, unless that node takes it without an ordered toleration.
-Not here: the words (weir.advise.words), the taints that nobody tolerates (weir.advise.taints).
+How many nodes accept it, whether they all depend on one value of one taint, what its thresholds decide, and which
+entries are unused. Every advised change was tried on the scheduler's engine. "One value away" is about a taint that
+*every* accepting node has, so a workload with a single node is fragile, too, unless that node accepts it without an
+ordered toleration.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from weir.objects.core import Node, Taint, Toleration
 from weir.taints.eviction import stay
 from weir.taints.toleration import BLOCKING, find_tolerating, tolerates
 
-#: Tolerations of node conditions wait for what is not there yet; nobody calls them unused.
+#: Tolerations of node conditions are never unused: they wait for a condition.
 _CONDITIONS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 

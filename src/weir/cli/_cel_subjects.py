@@ -1,7 +1,4 @@
-"""What is an expression asked about? Taints that were written or stand on nodes, devices of ResourceSlices.
-
-Not here: the commands (weir.cli.cel), how files are read (weir.cli.inputs).
-"""
+"""Subjects of an expression on the command line: taints as text or from nodes, devices of ResourceSlices."""
 
 from __future__ import annotations
 

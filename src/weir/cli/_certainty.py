@@ -1,8 +1,6 @@
-"""Can a question about a cluster be answered? Which gates it has, and which kinds the answer needs.
+"""Unknown gates and unreadable kinds of a cluster, and their effect on a result.
 
-What is not known is said, never assumed: a gate that nobody knows makes two answers, a kind that could not be read
-makes none. Either ends with exit code 3.
-Not here: how gates are learned (weir.client.cluster_gates), reading the cluster (weir.cli.inputs).
+Unknowns are stated, never assumed: an unknown gate makes two results, an unreadable kind none. Either exits with 3.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How does a component run as a process of its own? With a client, logs, pages about itself, and an orderly end.
-
-SIGTERM and Ctrl-C end it; a port that cannot be had is one clear line.
-Not here: the event loop (weir.cli._loop), what the component does (its run.py).
-"""
+"""Runs a component as a process: client, logs, metrics pages, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ Make = Callable[["Client", "Log"], Component]
 
 
 def identity() -> str:
-    """Return who this process is among others that would do the same."""
+    """Return this process' identity for leader election."""
     return f"{socket.gethostname()}_{os.getpid()}"
 
 
@@ -45,7 +41,7 @@ def run_component(
     *,
     door: tuple[str, int] | None = None,
 ) -> None:
-    """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
+    """Run a component against a cluster until it is stopped; *door* is the address of its metrics pages."""
     if gates is not None:
         say(f"feature gates: {gates}", err=True)
     try:

@@ -1,10 +1,8 @@
-"""May this be done, and in which cluster? What deletes or evicts asks here first.
+"""Confirmation of deletions and evictions.
 
-The question names the context and the server, because the wrong one is the costliest mistake; `--yes` answers it, and
-without a terminal nothing is done. Ctrl-C at the question is a no, at once.
-What surprises: an event loop catches Ctrl-C and only cancels its task, which a prompt does not notice; and `input`
-forgets a Ctrl-C that comes just before the terminal is read. So while the question stands, Ctrl-C is Python's own
-again, and the signal itself ends the wait for the line.
+The question names the context and the server; `--yes` answers it, and without a terminal nothing is done. Ctrl-C
+means no. An event loop catches Ctrl-C and only cancels its task, which a prompt does not notice, and `input` loses a
+Ctrl-C that comes just before the terminal is read; so the default handler is restored meanwhile.
 """
 
 from __future__ import annotations

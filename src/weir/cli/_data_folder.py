@@ -1,9 +1,7 @@
-"""Which data folder is meant, and what in it is weir's to remove?
+"""The data folder of a command, and purging it.
 
-`weir status` and `weir down` look at --data-dir; without it at ./.weir, and when nothing runs there at the folder of
-the kubeconfig that KUBECONFIG names, so that they find the cluster kubectl talks to. Purging removes what weir wrote
-and nothing else: a folder that holds other files stays.
-Not here: who runs on a folder (weir.cli._holder), what is in the files (weir.store, weir.apiserver.auth).
+`weir status` and `weir down` use --data-dir; else ./.weir, and if nothing runs there the folder of the kubeconfig in
+KUBECONFIG. Purging removes only what weir wrote: a folder with other files stays.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How does `weir up --detach` leave a cluster running and give the terminal back?
+"""`weir up --detach`: leaves the cluster running in the background.
 
-The process forks before it starts anything; the child has a session of its own and writes to DATA_DIR/up.log, the
-parent waits for its last line of greeting and shows what was said, or why it ended.
-What surprises: Ctrl-C is held back around the fork. What it raises while the interpreter runs its hooks there would be
-printed with a traceback, and lost.
-Not here: stopping it (weir.cli.down).
+Forks before anything starts; the child gets its own session and writes to DATA_DIR/up.log, the parent waits for its
+greeting or its exit. SIGINT is blocked around the fork, because an exception there would be printed with a traceback
+and lost.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""`weir device drain`: first look, then ask, then let everybody leave, and say how far it is.
+"""`weir device drain`: previews, confirms, evicts, and reports progress.
 
-Spec: KEP-5055 "Safe Pod Eviction". A rule with the effect None shows what the cluster itself makes of the selector;
-only after a yes its effect becomes NoExecute. Progress is what the rule's status says (EvictionInProgress), which the
-cluster writes at most every ten seconds; afterwards the pods that still end are waited for, as `kubectl drain` does.
-What surprises: a pod that tolerates the taint for ever stays, and is named. Interrupted, the command does not stop the
-eviction: the rule stays, and how to take it back is the last thing said.
+Spec: KEP-5055 "Safe Pod Eviction". A rule with effect None shows what the selector matches; after confirmation its
+effect becomes NoExecute. Progress comes from the rule's status (EvictionInProgress), written at most every ten
+seconds; then terminating pods are waited for, as by `kubectl drain`. Pods that tolerate the taint for ever are named.
+Interrupted, the command leaves the rule and prints how to remove it.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ANSWER_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 #: A status this old says all there is to say: the cluster writes one at least this often while something happens.
 _QUIET_SECONDS: Final = 15.0
-#: Who has said nothing about a rule for so long will not evict because of it.
+#: After this time without a status, no controller will evict for the rule.
 _SILENT_SECONDS: Final = 60.0
 _BURST, _RATE = 10, 10
 _WIDTH: Final = 30
@@ -332,7 +331,7 @@ class Drain:
         return self._out_of_time()
 
     async def _ending(self, client: Client, pods: set[str], started: float) -> int:
-        """Wait for pods that were told to leave and have not ended yet."""
+        """Wait for terminating pods."""
         from weir.objects.kinds import by_kind
 
         kind = by_kind("v1", "Pod")

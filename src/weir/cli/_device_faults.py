@@ -1,9 +1,7 @@
-"""`weir device degrade`, `unplug`, `break`, `repair`, `republish`: what happens to the devices of simulated nodes.
+"""`weir device degrade`, `unplug`, `break`, `repair`, `republish`: faults of simulated devices.
 
-The commands write annotations of the node; whoever plays the node (`weir up`, `weir kubelet`) publishes the devices as
-they then are, as a real driver would. Nodes that are not simulated, and drivers that are, are left alone.
-Not here: taints by a cluster's administrator (weir.cli._device_rules), what holds when
-(weir.simulation.drivers.faults).
+The commands write node annotations; the simulated driver (`weir up`, `weir kubelet`) publishes the result. Real nodes
+are left alone.
 """
 
 from __future__ import annotations

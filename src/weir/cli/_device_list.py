@@ -1,7 +1,6 @@
-"""`weir device list`: every device of a cluster, its taints and where they come from, and who has it.
+"""`weir device list`: devices of a cluster with their taints, origins and claims.
 
-Writes nothing. Exit 0, 2 for input that cannot be read, 3 for a cluster that does not answer.
-Not here: what the rows say (weir.devices.inventory).
+Writes nothing. Exit 0, 2 for unreadable input, 3 for an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ def taint_text(held: HeldTaint, now: datetime) -> str:
 
 
 def tolerated_text(held: HeldTaint, now: datetime) -> str:
-    """Return what a taint means for who has the device."""
+    """Return the effect of a taint on the device's claims."""
     from weir.apiserver.printers import human_duration
 
     if held.tolerated is None or held.tracked.taint.effect not in ("NoSchedule", "NoExecute"):

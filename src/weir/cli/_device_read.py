@@ -1,7 +1,6 @@
-"""What does a cluster, or a dump of one, say about devices?
+"""Reads the device objects of a cluster or a dump.
 
-Any cluster serves: weir's or a real one, whatever version of resource.k8s.io it has.
-Not here: what follows from it (weir.devices.inventory), how it is shown (weir.cli._device_list).
+Any cluster, whatever versions of resource.k8s.io it serves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""`weir device taint` and `untaint`: DeviceTaintRules written and removed from the command line.
+"""`weir device taint` and `untaint`: DeviceTaintRules from the command line.
 
-Both print the YAML they apply and what it does; with `--dry-run`, or on a dump, nothing is written. A rule is named
-after its selector and key, so tainting again changes the same rule. A rule with `--ttl` says when it expires; where no
-controller removes it then, the command stays and does (docs/decisions/0074).
-Not here: evicting pods (the device taint eviction controller of the cluster does that), drain (weir.cli._device_drain).
+Both print the YAML they apply and its effect; with `--dry-run`, or on a dump, nothing is written. A rule is named
+after its selector and key, so tainting again updates it. With `--ttl` the rule carries its expiry; where no
+controller deletes it, the command waits and does (docs/decisions/0074).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""How does a rule get into a cluster that may know less than weir?
+"""Writes a rule to a cluster that may not know all its fields.
 
-The newest version the cluster serves is used. Before anything is written the server is asked (dry run) what it would
-store: a selector it would only keep a part of would taint more devices than meant, so nothing is written then; a rate
-or a description it does not know is left out and named.
-Not here: what the rule is (weir.cli._device_rules), what happens then (weir.cli._device_drain).
+Uses the newest served version. A dry run first shows what the server would store: if it would drop a part of the
+selector, which would taint more devices, nothing is written; a dropped rate or description is reported.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Which objects stand in a large dump? One after the other, without holding the file.
+"""Streams the objects of a large JSON dump.
 
-`kubectl get -o json` writes a List with one object below the other, each at the same depth of indentation. A string of
-JSON holds no line break, so a line that closes a brace at that depth ends an object: the file is cut there as it is
-read, and each piece is kept without its white space, which is more than half of it.
-What surprises: a file that is not written like that (YAML, one line, one object, another indentation halfway) is read
-whole instead, by whoever asked; a wrong cut cannot go unnoticed, because every piece is parsed.
-Not here: what is done with the objects (weir.cli.inputs).
+`kubectl get -o json` writes a List with every object at the same indentation, and JSON strings have no line breaks,
+so a closing brace at that depth ends an object. Pieces are kept without white space. A file in any other layout is
+read whole by the caller; a wrong cut is noticed because every piece is parsed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The answer of `weir explain` as Markdown for a pull request: the verdict, why, and the change as a diff.
+"""Output of `weir explain` as Markdown, for pull requests.
 
-What surprises: names and messages come from a cluster. In prose they are escaped, and a block's fence is longer than
-any run of backticks in it, so that nothing of theirs becomes markup.
-Not here: the same as text (weir.cli._explain_text).
+Names and messages of a cluster are escaped in prose, and a block's fence is longer than any run of backticks in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The answer of `weir explain` as text for a terminal, and the parts of it that other forms share.
-
-Not here: the command (weir.cli.explain), Markdown (weir.cli._explain_markdown), the sentences (weir.explain.words).
-"""
+"""Output of `weir explain` as text, and parts shared with other formats."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def is_well(answer: Explanation) -> bool:
 
 
 def width() -> int:
-    """Return how wide the terminal is; 0 where nobody looks."""
+    """Return the terminal's width; 0 without a terminal."""
     return get_terminal_size().columns if sys.stdout.isatty() else 0
 
 

@@ -1,9 +1,7 @@
-"""Who runs on this data? One `weir up` at a time on a folder, and one on a shared etcd.
+"""Exclusive use of a data folder or a shared etcd by one `weir up`.
 
-On a folder the kernel's lock says so, whatever the store: it ends with the process. An etcd knows nothing of
-processes, so there a Lease does (`kube-system/weir-up`), renewed while `weir up` lives; one whose process is
-known to be dead, on this machine, is taken over at once.
-Not here: the lock of the SQLite file itself (weir.store.lockfile), leader election (weir.client.leases).
+On a folder a kernel lock; on etcd a Lease (`kube-system/weir-up`), renewed while `weir up` runs; one whose process on
+this machine is dead is taken over at once.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _PROCESS: Final = re.compile(r"process (\d+) \(.*?\) on (\S+)")
 
 
 def hold(data_dir: Path) -> LockFile:
-    """Return the lock of a data folder, which is made if need be. Raises Locked with who has it."""
+    """Lock a data folder, created if need be. Raises Locked with the holder."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -47,7 +45,7 @@ def hold(data_dir: Path) -> LockFile:
 
 
 def find_holder(data_dir: Path) -> str | None:
-    """Return who has the data open, in the lock's own words; None when nobody does."""
+    """Return the holder of the data, as the lock names it; None if unlocked."""
     for path in (data_dir / name for name in LOCKS):
         if not path.exists():
             continue
@@ -76,7 +74,7 @@ def _who(error: Locked) -> str:
 
 @asynccontextmanager
 async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[None]:
-    """Hold a shared store for as long as the block lasts. Raises Locked when somebody alive has it."""
+    """Hold a shared store during the block. Raises Locked when a live process has it."""
     from weir.client.leases import LEASES, Elector, Leadership
     from weir.errors import NotFound
 
@@ -86,7 +84,7 @@ async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[No
     lease = await elector.read()
     if holder := living_holder(lease, clock.now()):
         raise Locked(f"{store} is in use by {holder}")
-    if lease is not None:  # of somebody dead: not waited for
+    if lease is not None:  # of a dead process: no waiting
         with suppress(NotFound):
             await client.delete(LEASES, *LEASE, resource_version=lease["metadata"]["resourceVersion"])
 
@@ -104,7 +102,7 @@ async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[No
 
 
 def living_holder(lease: dict[str, Any] | None, now: datetime) -> str:
-    """Return who holds a Lease and may still be alive, or ''."""
+    """Return the holder of a Lease that may still be alive, or ''."""
     spec = (lease or {}).get("spec") or {}
     holder = str(spec.get("holderIdentity") or "")
     renewed = spec.get("renewTime") or ""

@@ -1,8 +1,7 @@
-"""What does a project say about how it is linted? `[tool.weir.lint]` in pyproject.toml, or `lint:` in .weir.yaml.
+"""Project settings of lint: `[tool.weir.lint]` in pyproject.toml, or `lint:` in .weir.yaml.
 
-The nearest of the two files counts, from the current folder upwards; .weir.yaml before pyproject.toml. What the command
-line says comes before what a file says.
-Not here: what the settings do (weir.cli.lint, weir.lint.check).
+The nearest of the two files counts, from the current folder upwards; .weir.yaml before pyproject.toml. The command
+line overrides.
 """
 
 from __future__ import annotations

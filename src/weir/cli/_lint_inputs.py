@@ -1,7 +1,4 @@
-"""What does `weir lint` read? Files (one that cannot be read is a finding), policies, the objects of a live cluster.
-
-Not here: the command (weir.cli.lint), how one file or address is fetched (weir.cli.inputs).
-"""
+"""Inputs of `weir lint`: files (an unreadable one is a finding), policies, objects of a live cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from weir.objects.manifest import Document
 
 
-#: What a person writes, and what tells how it fares.
+#: Workload kinds, and the kinds that show their state.
 _WORKLOADS: Final = (
     "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "ReplicationController",
 )  # fmt: skip
@@ -106,7 +103,7 @@ def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[A
 
 
 def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
-    """Return what people wrote in a cluster, and what is wrong with it."""
+    """Return the top-level objects of a cluster, and their problems."""
     from weir.lint.live import Troubles, is_own
 
     troubles = Troubles.of(found, datetime.now(UTC))

@@ -1,7 +1,4 @@
-"""On which event loop does a component's process run? The faster one where there is one.
-
-Not here: what runs on it (the run.py of each component).
-"""
+"""The event loop of a component's process: uvloop if available."""
 
 from __future__ import annotations
 

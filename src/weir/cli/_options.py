@@ -1,7 +1,7 @@
-"""Which options do several commands share? Each is written here once, so that it means and says the same everywhere.
+"""Options shared by several commands.
 
-Options that belong together arrive as one value: `--kubeconfig` and `--context` as `live`, with `--cluster` as `where`.
-Not here: reading what they name (weir.cli.inputs), options of one command (its own file).
+Options that belong together arrive as one value: `--kubeconfig` and `--context` as `live`, with `--cluster` as
+`where`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def together(*options: Option) -> Option:
     return give
 
 
-# ── which cluster? ───────────────────────────────────────────────────────────────────────────────
+# ── cluster ───────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Live:
 
     @property
     def named(self) -> bool:
-        """Whether it was asked for, and not only kubectl's choice."""
+        """Whether it was named explicitly."""
         return bool(self.kubeconfig or self.context)
 
     def cluster_name(self) -> str:
@@ -125,7 +125,7 @@ def cluster_options(help: str) -> Option:
     return give
 
 
-# ── how does it behave? ──────────────────────────────────────────────────────────────────────────
+# ── behaviour ──────────────────────────────────────────────────────────────────────────
 
 
 def feature_gates_option(
@@ -152,7 +152,7 @@ def output_option(*forms: str, help: str | None = None) -> Option:
 def logging_options(*, quiet: bool = False) -> Option:
     """Return `-v` and `--logging-format`, which set up logging before the command runs.
 
-    A *quiet* command tells only of warnings and errors unless `-v` is given.
+    A *quiet* command logs only warnings and errors unless `-v` is given.
     """
 
     def give(command: Command) -> Command:
@@ -235,7 +235,7 @@ def metrics_options(command: Command) -> Command:
     )(call)
 
 
-# ── where is its state? ──────────────────────────────────────────────────────────────────────────
+# ── state ──────────────────────────────────────────────────────────────────────────
 
 
 def data_dir_option(help: str, *, exists: bool = False) -> Option:

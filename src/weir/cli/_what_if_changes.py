@@ -1,7 +1,6 @@
-"""Which change is asked about? Each command of `weir what-if`, read into a value of weir.whatif.changes.
+"""Changes of `weir what-if`: each sub-command, parsed into a value of weir.whatif.changes.
 
-The same words mean the same on the command line and on a line of a file of changes.
-Not here: the answer (weir.cli.what_if).
+The same syntax works on a line of a file of changes.
 """
 
 from __future__ import annotations

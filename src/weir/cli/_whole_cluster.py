@@ -1,8 +1,7 @@
-"""How does a whole cluster of `weir up` come up, stay and end?
+"""Startup, running and shutdown of `weir up`'s cluster.
 
-The API server is in the process that was started; scheduler, controllers and simulated nodes are in processes of their
-own, or in the same one where that was asked for (decision 15).
-Not here: the command line (weir.cli.up), what restarts a component (weir.simulation.processes).
+The API server is in the started process; scheduler, controllers and simulated nodes are in their own, or in the same
+one on request (decision 15).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class WholeCluster:
-    """What was asked for."""
+    """Settings of the cluster."""
 
     options: Options
     gates: ComponentGates
@@ -177,7 +176,7 @@ class _Apart:
 
 
 async def _live(cluster: WholeCluster, others: Others) -> None:
-    """Come up, stay until somebody ends it or it cannot go on, and end."""
+    """Start, run until stopped or failed, and shut down."""
     from weir.apiserver.build import build
     from weir.apiserver.options import open_store
     from weir.apiserver.run import serve, tune_interpreter
@@ -228,7 +227,7 @@ async def _live(cluster: WholeCluster, others: Others) -> None:
 
 
 async def _serve_metrics(held: AsyncExitStack, pages: Pages, cluster: WholeCluster) -> str:
-    """Serve *pages* if that was asked for; return where."""
+    """Serve *pages* if configured; return the address."""
     from weir.observe.endpoint import serving
 
     host, wanted = cluster.options.bind_address, cluster.metrics_port

@@ -1,8 +1,7 @@
-"""`weir advise`: which toleration values would serve a workload better, and which workloads are one value from nowhere.
+"""`weir advise`: better toleration values for workloads, and workloads that depend on one value.
 
-Reads manifests and a live cluster or a dump of one; writes nothing. Exit 0 when every workload has the nodes it wants
-and rests on more than one value, 1 when one does not, 2 for input that cannot be read, 3 when it cannot be said.
-Not here: what is advised (weir.advise), where a single pod fits and why not (weir.cli.explain).
+Reads manifests and a live cluster or a dump; writes nothing. Exit 0 when every workload has its nodes and depends on
+more than one value, 1 when not, 2 for unreadable input, 3 when unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`weir apiserver`: serve the Kubernetes API.
+"""`weir apiserver`: serves the Kubernetes API.
 
-Binds loopback, speaks TLS with its own certificate authority, authorizes with RBAC, and writes a kubeconfig that
-only the owner can read. Everything else is an option.
+Binds loopback, uses TLS with its own CA, authorizes with RBAC, and writes a kubeconfig readable by the owner only.
+Everything else is an option.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`weir backup`: copy a cluster's state to a file while it runs."""
+"""`weir backup`: copies a cluster's state to a file while it runs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""`weir cel`: try an expression from the shell: its type, what it may cost, and what it says about taints.
+"""`weir cel`: evaluates an expression: type, cost, and results for taints or devices.
 
-Reads taints as people write them (`key=value:Effect`), node dumps and, for device selectors, ResourceSlices.
-Writes nothing. Exit 0 when the expression is accepted (eval: and true everywhere), 1 when it is refused, false or
-fails for something, 2 for input that cannot be read. `-o json` prints schema `weir.cel/v1`
-(docs/reference/cel.schema.json).
-Not here: the language (weir.cel), the environments (weir.taints.expression, weir.devices.expression).
+Reads taints as text (`key=value:Effect`), node dumps and, for device selectors, ResourceSlices. Writes nothing. Exit
+0 when the expression is accepted (eval: and true everywhere), 1 when it is rejected, false or fails, 2 for unreadable
+input. `-o json` prints schema `weir.cel/v1` (docs/reference/cel.schema.json).
 """
 
 from __future__ import annotations
@@ -173,7 +171,7 @@ def functions(environment: str, output: str) -> int:
     return FINE
 
 
-# -- what is asked about ------------------------------------------------------------------------------------
+# -- subjects -------------------------------------------------------------------------------------------------
 
 
 def _text(expression: str) -> str:

@@ -1,7 +1,4 @@
-"""`weir check`: is a cluster ready for weir's operator, and is all well with it once it is installed?
-
-Not here: the questions (weir.install.readiness, weir.install.health).
-"""
+"""`weir check`: readiness of a cluster for weir's operator, and health of an installation."""
 
 from __future__ import annotations
 

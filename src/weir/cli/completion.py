@@ -1,10 +1,9 @@
-"""`weir completion`: what a shell needs to complete commands, options, and the names in a cluster.
+"""`weir completion`: shell completion of commands, options and names in a cluster.
 
     source <(weir completion bash)
 
-Nodes, pods, devices and namespaces come from the cluster of the kubeconfig, contexts from the file, stories from weir.
-A cluster that does not answer within a second completes nothing: a person at a prompt is waiting.
-Not here: how a shell asks (click's shell completion calls `weir` with _WEIR_COMPLETE set).
+Nodes, pods, devices and namespaces come from the kubeconfig's cluster, contexts from the file, stories from weir. A
+cluster that does not answer within a second completes nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`weir conformance`: play the stories of the KEPs in a live cluster, and say what it really does.
+"""`weir conformance`: plays the KEPs' stories in a live cluster and reports what it does.
 
-The cluster is shared with whoever else uses it: the run has nodes, namespaces and names of its own, and everything it
-made is taken away at the end, after Ctrl-C and SIGTERM too. After a SIGKILL `--clean` does that.
-Not here: playing (weir.conformance.run), what the results look like (weir.conformance.formats).
+The run uses its own nodes, namespaces and names, and removes everything at the end, also after Ctrl-C and SIGTERM.
+After a SIGKILL `--clean` does that.
 """
 
 from __future__ import annotations
@@ -182,7 +181,7 @@ def _show(report: Report) -> None:
 
 
 class _Onlooker:
-    """What is told on standard error while stories are played: a picture on a terminal, a line a story elsewhere."""
+    """Progress on standard error: a picture on a terminal, otherwise a line per story."""
 
     def __init__(self) -> None:
         from weir.simulation.demo.screen import Screen

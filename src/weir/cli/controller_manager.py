@@ -1,4 +1,4 @@
-"""`weir controller-manager`: run controllers against any Kubernetes API, weir's or a real cluster's."""
+"""`weir controller-manager`: runs controllers against any Kubernetes API."""
 
 from __future__ import annotations
 

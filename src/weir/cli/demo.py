@@ -1,7 +1,6 @@
-"""`weir demo`: live through the stories of the KEPs in a real cluster, and fail if one comes out differently.
+"""`weir demo`: plays the KEPs' stories in a simulated cluster and fails if one differs from its specification.
 
-Each story has a cluster of its own in this process. Time is virtual: an hour of evictions passes in a moment, in the
-same order and with the same distances as it would on a wall clock; `--real-time` lets it pass at the wall's pace.
+Each story has its own cluster in this process. Time is virtual; `--real-time` lets it pass in real time.
 """
 
 from __future__ import annotations

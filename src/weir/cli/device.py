@@ -1,4 +1,4 @@
-"""`weir device`: the devices of a cluster, who has them, and what their taints do; a file for each kind of command."""
+"""`weir device`: the group of device commands."""
 
 from __future__ import annotations
 

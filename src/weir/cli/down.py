@@ -1,4 +1,4 @@
-"""`weir down`: stop the cluster that runs on a data folder; its state stays unless it is purged."""
+"""`weir down`: stops the cluster of a data folder; its state stays unless purged."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""`weir explain`: where a pod fits, why not elsewhere, and the smallest change that would help.
+"""`weir explain`: where a pod fits, why not elsewhere, and the smallest fix.
 
-Reads what people have: a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin.
-Writes nothing.
-Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read,
-3 when it cannot be said: the cluster does not answer, a right or a gate that decides is missing, or what the snapshot
-leaves out could turn the answer.
-Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
+Reads a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin. Writes nothing. Exit 0
+when everything fits somewhere, 1 when something fits nowhere, 2 for unreadable input, 3 when unknown: the cluster is
+unreachable, a permission or gate that decides is missing, or what the snapshot lacks could change the result.
 """
 
 from __future__ import annotations
@@ -237,7 +234,7 @@ def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[di
 
 
 def _said_of(lowered: list[dict[str, Any]]) -> str:
-    """Return the same for people; "" when there is nothing to say."""
+    """Return the same as text; "" when there is nothing to report."""
     from weir.client.known_gates import OPERATOR
     from weir.explain.phrases import asks, short
     from weir.lowering.tolerations import read_entry

@@ -1,8 +1,8 @@
-"""What did the user mean? Files, folders, standard input, or a cluster that answers.
+"""Inputs of commands: files, folders, standard input, URLs, or a cluster.
 
-`-` is standard input, an https address is fetched; a folder means the manifests below it, in the order of their names.
-A name that was given must be readable; in a folder only `.yaml`, `.yml` and `.json` are looked at. A cluster is a dump
-of one, or the live one that a kubeconfig names, found as kubectl finds it.
+`-` is standard input, an https address is fetched; a folder means the manifests below it, by name, with the suffixes
+`.yaml`, `.yml` and `.json`. A named file must be readable. A cluster is a dump, or the live one of a kubeconfig,
+found as kubectl does.
 """
 
 from __future__ import annotations

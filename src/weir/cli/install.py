@@ -1,7 +1,6 @@
-"""`weir install`: what extends a cluster that people already run, as manifests, as a chart, or applied with care.
+"""`weir install`: weir's operator as manifests, as a chart, or applied.
 
-Without `--apply` nothing is asked and nothing written: the manifests go to standard output, for kubectl.
-Not here: the objects (weir.install.manifests), applying them (weir.install.apply), the chart (weir.install.chart).
+Without `--apply` the manifests go to standard output, for kubectl.
 """
 
 from __future__ import annotations

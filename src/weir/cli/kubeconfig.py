@@ -1,8 +1,8 @@
-"""`weir kubeconfig`: give a person, a component or a node access.
+"""`weir kubeconfig`: client access for a user, a component or a node.
 
-Signs a client certificate with the authority of a server's data directory and writes a kubeconfig around it: for a
-person (`--user jane --group dev`), or for a component under the identity Kubernetes knows it by
-(`--component kube-scheduler`, `--node worker-1`). What the bearer may do is RBAC's to say.
+Signs a client certificate with the CA of a server's data directory and writes a kubeconfig: for a user (`--user jane
+--group dev`), or a component under its Kubernetes identity (`--component kube-scheduler`, `--node worker-1`).
+Permissions are RBAC's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`weir kubelet`: play every simulated node of a cluster, weir's or a real one."""
+"""`weir kubelet`: runs the simulated nodes of any cluster."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""`weir lint`: the API server's own verdicts, offline, and the traps beyond them; or a running cluster's workloads.
+"""`weir lint`: API validation offline, checks beyond it, and stuck workloads of a running cluster.
 
-One file that cannot be read is a finding like others; the rest is still checked. A project's settings come from
-pyproject.toml or .weir.yaml, and the command line overrules them.
-Not here: the rules (weir.lint.rules), the formats (weir.lint.formats), the settings (weir.cli._lint_config), what is
-read (weir.cli._lint_inputs).
+An unreadable file is a finding; the rest is still checked. Project settings come from pyproject.toml or .weir.yaml,
+and the command line overrides them.
 """
 
 from __future__ import annotations
@@ -264,7 +262,7 @@ def _run(
 
 
 def _say_unjudged(findings: Iterable[Finding]) -> None:
-    """Say of how many objects a policy could not be asked, since notes are only shown when they are wanted."""
+    """Report how many objects a policy could not be evaluated for, since notes are shown only on request."""
     unjudged = [each for each in findings if each.message.startswith("not judged by ")]
     if unjudged:
         objects = len({(each.file, each.object) for each in unjudged})

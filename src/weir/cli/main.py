@@ -1,11 +1,9 @@
-"""`weir`: one command, its sub-commands found by module name and imported only when used.
+"""`weir`: the command group, with sub-commands imported on use.
 
-A command is a file `weir/cli/<command>.py` that holds a click command called like itself, and a line in the table
-SECTIONS below: what `weir --help` says of it, so that the list imports nothing else.
-Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is out of reach, rights are
-missing, gates are not known), 70 a bug in weir.
-Errors are one line on stderr; `--debug` (or WEIR_DEBUG=1) adds the traceback.
-Not here: what the commands do (one file each), tables and colour (weir.cli.render).
+A command is a file `weir/cli/<command>.py` with a click command of the same name, and a row in SECTIONS with its
+summary, so that `weir --help` imports nothing else. Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3
+unknown (unreachable cluster, missing permissions, unknown gates), 70 a bug in weir. Errors are one line on stderr;
+`--debug` (or WEIR_DEBUG=1) adds the traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`weir node`: add simulated nodes to a cluster, switch them off and on, take them away.
+"""`weir node`: adds, fails, recovers and removes simulated nodes.
 
-Whatever the context, only nodes with the label weir.dev/simulated=true are changed: a node of a real cluster is an
-error, and then none of the others is touched either.
-Not here: playing them (weir.simulation.kubelet), what is done to their devices (weir.cli._device_faults).
+Only nodes with the label weir.dev/simulated=true are changed: any other node is an error, and then nothing is
+changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`weir operator`: the process that extends a stock cluster, inside of it or anywhere the API server can reach."""
+"""`weir operator`: runs the operator, in the cluster or anywhere the API server can reach."""
 
 from __future__ import annotations
 

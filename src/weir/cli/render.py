@@ -1,12 +1,8 @@
-"""How does it look on a terminal, in a pipe, in a program? Tables, colour, JSON and YAML.
+"""Terminal output: tables, colour, JSON and YAML.
 
-Colour only where a person looks: on a terminal, and not with NO_COLOR set; with FORCE_COLOR also elsewhere. The plain
-text is the same text.
-Every command writes through `say` (a line for people) or `write_document` (for programs), never to a stream itself:
-`say` escapes what a terminal would obey, so that no name in a cluster can forge a line or clear the screen. What weir
-itself adds, colour, is marked by `paint` with characters of this process and becomes a sequence at the very end.
-Not here: which words are said (weir.explain.words and the other commands), which characters are escaped
-(weir.values.printable).
+Colour only on a terminal without NO_COLOR, or with FORCE_COLOR; the plain text is the same. Every command writes
+through `say` (a line) or `write_document`: `say` escapes control characters, so that no name in a cluster can forge
+output. Weir's own colour is marked by `paint` with private characters that become escape sequences at the very end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`weir restore`: put a copy that `weir backup` made in place of a cluster's state."""
+"""`weir restore`: replaces a cluster's state by a copy of `weir backup`."""
 
 from __future__ import annotations
 

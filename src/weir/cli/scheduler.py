@@ -1,4 +1,4 @@
-"""`weir scheduler`: place pods of any Kubernetes API, weir's or a real cluster's."""
+"""`weir scheduler`: schedules pods of any Kubernetes API."""
 
 from __future__ import annotations
 

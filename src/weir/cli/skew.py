@@ -1,8 +1,7 @@
-"""`weir skew`: what becomes of one workload while some components are old and others new.
+"""`weir skew`: effect of version skew on one workload.
 
-Exit 0 when nothing dangerous happens in any row, 1 when something does, 2 for input that cannot be used, 3 for a
-cluster that does not answer.
-Not here: living through the rows (weir.whatif.skew), data and picture (weir.whatif.skew_picture).
+Exit 0 when no row is dangerous, 1 when one is, 2 for unusable input, 3 for an unreachable cluster. The simulation is
+in weir.whatif.skew.
 """
 
 from __future__ import annotations

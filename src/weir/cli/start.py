@@ -1,8 +1,7 @@
-"""Where the process of a command begins: until its words are read, Ctrl-C ends it without another word.
+"""Process entry point: Ctrl-C ends the process silently until the command is parsed.
 
-Importing the rest takes a tenth of a second, in which Python would answer Ctrl-C with a traceback. Here the signal
-simply ends the process; `weir.cli.main.run` catches it from then on. Only `signal` is imported before that.
-Not here: what a command does (weir.cli.main).
+Importing the rest takes a tenth of a second, in which Python would print a traceback. `weir.cli.main.run` handles the
+signal afterwards. Only `signal` is imported before that.
 """
 
 import signal

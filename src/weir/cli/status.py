@@ -1,4 +1,4 @@
-"""`weir status`: does a cluster run on this data folder, and how is it?"""
+"""`weir status`: whether a cluster runs on a data folder, and its health."""
 
 from __future__ import annotations
 

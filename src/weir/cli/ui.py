@@ -1,8 +1,7 @@
-"""`weir ui`: look at a cluster in the browser: what fits where, what a change would do, how the devices are.
+"""`weir ui`: a cluster in the browser: fit matrix, effects of changes, devices.
 
-A page on loopback that only the browser that was opened may read; with `-o` one file with the same screens, frozen.
-Exit 0, 2 for input that cannot be read, 3 for a cluster that does not answer.
-Not here: the screens (weir.ui), what they show (explain, what-if and device of this package).
+A loopback page that only the opened browser may read; with `-o` one file with the same screens. Exit 0, 2 for
+unreadable input, 3 for an unreachable cluster.
 """
 
 from __future__ import annotations

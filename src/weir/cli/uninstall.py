@@ -1,7 +1,4 @@
-"""`weir uninstall`: take weir's operator out of a cluster, in the safe order; say what stays and what is lost.
-
-Not here: the order and what stays (weir.install.removal).
-"""
+"""`weir uninstall`: removes weir's operator from a cluster in the safe order, and reports what stays and is lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`weir up`: a whole cluster by one command: API server, scheduler, controllers, simulated nodes.
+"""`weir up`: a whole cluster: API server, scheduler, controllers, simulated nodes.
 
-Loopback and TLS, its state in one SQLite file that survives a restart, a kubeconfig only the owner can read.
+Loopback and TLS, state in one SQLite file that survives a restart, a kubeconfig readable by the owner only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""`weir what-if`: what a change would do before it is made: who leaves, when, and where they end.
+"""`weir what-if`: the effect of a change before it is made: evictions, their times, and where pods are rescheduled.
 
-Reads a live cluster or a dump of one and changes neither: the change is made to a copy, which then lives under virtual
-time. Exit 0 when every pod that leaves finds a place, 1 when one does not, goes in circles, or a budget stands in the
-way, 2 for input that cannot be read, 3 for a cluster that does not answer or may not be read.
-Not here: the changes (weir.cli._what_if_changes), the answer itself (weir.whatif).
+Reads a live cluster or a dump and changes neither: the change is simulated on a copy under virtual time. Exit 0 when
+every evicted pod is rescheduled, 1 when one is not, is evicted in a loop, or a budget blocks, 2 for unreadable input,
+3 for a cluster that is unreachable or may not be read.
 """
 
 from __future__ import annotations
@@ -254,7 +253,7 @@ def _pod_shapes(held: Held) -> Iterator[Document]:
         try:
             spec = decode(pod).spec
         except msgspec.ValidationError:
-            continue  # named by whoever reads it
+            continue  # named by the reader
         volumes = bytes(spec.get("volumes", b""))
         shape = (
             *((name, bytes(spec[name])) for name in _TELLING if name in spec),

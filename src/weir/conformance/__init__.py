@@ -1,5 +1,5 @@
-"""The stories of the KEPs, played in real time in any live cluster, and what each comes to there.
+"""The KEPs' stories, played in real time in any live cluster.
 
-`features` asks what a cluster offers, `renaming` gives every story names of its own, `live` is the cluster as a story
-sees it, `run` plays the stories, `cleaning` takes everything away again, `results` and `formats` say what was seen.
+`features` detects what a cluster offers, `renaming` isolates stories by name, `live` is a story's view of the
+cluster, `run` plays, `cleaning` removes everything, `results` and `formats` report.
 """

@@ -1,7 +1,7 @@
-"""How is everything taken away that runs made? By their label, whoever made it and however it ended.
+"""Removes everything that conformance runs created, by label.
 
-Namespaces go first and take what is in them along; pods in them are deleted without grace, for their nodes may be
-played by nobody any more. Then nodes and whatever else has no namespace.
+Namespaces first, with their content; pods are deleted without grace, since their nodes may no longer be simulated.
+Then nodes and other cluster-scoped objects.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def clean(client: Client, run: str = "", patience_seconds: float = PATIENC
 
 
 async def empty(client: Client, namespace: str) -> None:
-    """Delete the pods of a namespace at once: whoever plays their nodes may be gone."""
+    """Delete the pods of a namespace immediately: their kubelets may be gone."""
     for pod in (await client.list(PODS, namespace)).documents():
         await _delete(client, PODS, pod["metadata"]["name"], namespace, grace_period_seconds=0)
 
@@ -101,6 +101,6 @@ async def _listed(client: Client, name: str, run: str) -> list[tuple[Kind, Docum
         except errors.Forbidden:
             if name in _FIRST:
                 raise
-            return []  # who may not see them did not make them
+            return []  # a user who may not list them cannot have created them
         return [(kind, each) for each in listed.documents()]
     return []

@@ -1,9 +1,8 @@
-"""What does a cluster offer of what stories need? One object for each need, sent as a dry run.
+"""Detects the features stories need, by server-side dry runs.
 
-Refused as invalid, of a kind that is not served, or answered without a field that was sent: not offered, with the
-server's words. Refused for lack of rights: it cannot be said.
-What surprises: weir's operator answers with tolerations of its own and keeps the original in an annotation; that is
-an offer like any other.
+Rejected as invalid, not served, or returned without a field that was sent: not offered, with the server's message.
+Forbidden: unknown. Weir's operator answers with its own tolerations and keeps the original in an annotation; that
+counts as offered.
 """
 
 from __future__ import annotations

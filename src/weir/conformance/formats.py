@@ -1,6 +1,6 @@
-"""How is a run written down? A table for people, JUnit for pipelines, a page for browsers.
+"""Formats of a conformance report: table, JUnit, HTML.
 
-Not here: JSON (weir.conformance.results.document), colour and the terminal (weir.cli.conformance).
+JSON is in weir.conformance.results.
 """
 
 from __future__ import annotations

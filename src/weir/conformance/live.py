@@ -1,10 +1,8 @@
-"""A live cluster as one story sees it: the words of weir.simulation.cluster.Cluster, spoken to any API server.
+"""A story's view of a live cluster, with the interface of weir.simulation.cluster.Cluster.
 
-Each story has a thread of its own; what it asks for is done on the run's event loop. What its watches saw waits in a
-queue and is told while time passes, with the moment at which it was seen, so a story's history is written by its own
-thread only.
-What surprises: time passes by itself. `advance` waits; a run that was told to stop raises Stopped from it.
-Not here: the kubelets of the nodes (weir.conformance.run), taking everything away (weir.conformance.cleaning).
+Each story runs in a thread; its requests run on the run's event loop. Watch events are queued and delivered while
+time passes, with the time at which they were seen, so a story's history is written by its own thread only. `advance`
+waits in real time; a stopped run raises Stopped from it.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ _NOT_ALLOWED: Final = re.compile(r'User ".*" cannot \w+ resource')
 
 
 class Stopped(Exception):
-    """The run was told to stop."""
+    """The run was stopped."""
 
 
 class RightsMissing(Exception):
@@ -91,7 +89,7 @@ class Bridge:
 
 
 async def wait_for_account(client: Client, namespace: str) -> None:
-    """Return when pods can be asked for in a new namespace."""
+    """Return when pods can be created in a new namespace."""
     deadline = time.monotonic() + ACCOUNT_SECONDS
     while await client.find(ACCOUNTS, "default", namespace) is None and time.monotonic() < deadline:
         await asyncio.sleep(GLANCE_SECONDS)
@@ -137,7 +135,7 @@ class LiveCluster:
         return self._told_at or datetime.now(UTC)
 
     def advance(self, by: timedelta) -> None:
-        """Let time pass, and tell what is seen meanwhile."""
+        """Let time pass and deliver what is seen meanwhile."""
         deadline = time.monotonic() + by.total_seconds()
         while not self._bridge.stop.is_set():
             left = deadline - time.monotonic()

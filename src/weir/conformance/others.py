@@ -1,8 +1,7 @@
-"""What would the scheduler have said if the nodes of the story were all there are?
+"""Removes other stories' nodes from scheduler messages.
 
-A message that a pod fits nowhere counts every node of the cluster. Nodes of other stories are refused for the taint
-that isolates them, nodes of the cluster's own for a taint of theirs or for the label that the pod selects: these
-reasons and numbers are taken out.
+A message that a pod fits nowhere counts every node of the cluster. Nodes of other stories are rejected for their
+isolating taint, other nodes for a taint or the label that the pod selects; these counts are removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Would a story do something to what is not its own? Then it is not played in a live cluster.
+"""Stories that would affect more than their own objects, which are not played in a live cluster.
 
-Names and nodes of a story are kept apart, but some objects reach the whole cluster whatever they are called: a rule for
-devices of every driver, a webhook, a default for all. And gates are set where components are started.
+Names and nodes are isolated, but some objects are cluster-wide: a rule for devices of every driver, a webhook, a
+default class. Gates are set where components are started.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _reasons(story: Story) -> Iterator[str]:
 
 
 def documents_of(story: Story) -> list[Document]:
-    """Return every object that *story* asks for."""
+    """Return every object of *story*."""
     steps = [each for step in story.steps for each in (*step.apply, *step.everywhere)]
     return [*story.objects, *steps]
 

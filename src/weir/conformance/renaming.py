@@ -1,11 +1,9 @@
-"""How are the objects of a story called in a cluster that it shares with others? And how are they kept apart?
+"""Names and isolation of a story's objects in a shared cluster.
 
-Every cluster-scoped name of a story and its namespaces get a prefix that no other story and no other run has; what is
-read from the cluster is told without it, so that texts can be compared as they are written. Nodes get a taint and a
-label; every pod of the story tolerates the one and selects the other. The taint comes first and the toleration last:
-so indices in the server's refusals stay the story's, and the scheduler names this taint for the nodes of others.
-What surprises: the taint has the effect NoSchedule, so it neither evicts nor counts in any score.
-Not here: words of the scheduler about other nodes (weir.conformance.others).
+Cluster-scoped names and namespaces get a prefix unique to story and run, which is removed from what is read. Nodes
+get a taint and a label; every pod of the story tolerates the one and selects the other. The taint is first and the
+toleration last, so that indices in messages stay the story's, and the scheduler names this taint for other stories'
+nodes. Its effect is NoSchedule, so it neither evicts nor scores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What did each story come to, and the run as a whole?
+"""Results of stories and of a run.
 
-A story passes, fails with what was seen instead, is not offered (the cluster refuses or drops what it needs), or
-cannot say (rights are missing, or the cluster did not answer).
-Not here: writing it down (weir.conformance.formats).
+A story passes, fails with what was observed, is not offered (the cluster rejects or drops what it needs), or is
+unknown (permissions missing, or no response).
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Offer:
-    """Whether a cluster offers what stories need; None: it could not be asked."""
+    """Whether a cluster offers what stories need; None: unknown."""
 
     need: str
     offered: bool | None

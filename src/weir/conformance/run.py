@@ -1,10 +1,7 @@
-"""Play stories in a live cluster, several at once, and take everything away again whatever happens.
+"""Plays stories in a live cluster, several at once, and always cleans up.
 
-One client, one set of kubelets for all nodes of the run, a thread for each story that is being played. What a story
-needs is asked for first; what the user may not do is known before anything is made.
-What surprises: a story is slower than its times say where the cluster is. Steps wait a little longer until their
-outcomes hold, and moments may be later by as much as `late`; never earlier.
-Not here: the words of a story in a live cluster (weir.conformance.live), the verdicts (weir.conformance.results).
+One client, one set of kubelets for all nodes, one thread per story. Features and permissions are checked first. Steps
+wait a little longer until their outcomes hold, and times may be later by up to `late`; never earlier.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which story is played next, and how many at once?
+"""Order and concurrency of stories.
 
-The longest begin first, so that none of them is left for the end. Where a story compares what the scheduler says of
-all nodes, few others are played: a scheduler may name only so many reasons, and each story's nodes are one.
+The longest start first. A story that compares scheduler messages about all nodes runs with few others, since a
+scheduler reports a limited number of reasons.
 """
 
 from __future__ import annotations

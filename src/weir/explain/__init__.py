@@ -1,4 +1,4 @@
-"""Where does a pod fit, why not elsewhere, and what would help? `weir.explain(…)` answers."""
+"""Explanations: where a pod fits, why not elsewhere, and the smallest fix. `weir.explain(…)` is callable."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""What becomes of a manifest before the scheduler sees it? The pod as the API server would store it, or its refusal.
+"""Admission of a manifest without a server: the pod as it would be stored, or its rejection.
 
-Spec: core.md 7 (admission plugins), apiserver.md 5 "Defaulting and admission". The server's own defaulting, plugins and
-strategy are run, reading the world instead of a store: LimitRange defaults and bounds, priorities, the service account,
-default tolerations, a RuntimeClass's overhead, selector and tolerations, host ports of hostNetwork, quota.
-What surprises: a snapshot without classes or accounts says nothing about them; their plugin is then left out, and the
-answer names what is not known. Only what came from a file is held against every rule of validation: a program may ask
-about a fragment of a pod.
-Not here: webhooks and policies, which cannot be asked; which pod a workload makes (weir.explain.subject).
+Spec: core.md 7 (admission plugins), apiserver.md 5 "Defaulting and admission".
+Runs the server's own defaulting, plugins and strategy on the World: LimitRange, priorities, service account, default
+tolerations, RuntimeClass, host ports of hostNetwork, quota. If a snapshot has no classes or accounts, their plugin is
+skipped and the result names the unknown. Only documents from files are fully validated: a program may ask about a
+fragment of a pod. Webhooks and policies are not called.
 """
 
 from __future__ import annotations
@@ -129,7 +127,7 @@ class Admission:
     def documents(self, kind: Kind) -> list[dict[str, Any]]:
         return [dict(each) for each in self.reader.list_now(kind, None)]
 
-    # ── which plugins can be asked ──
+    # ── available plugins ──
 
     def _chain(self, absent: frozenset[str]) -> Chain:
         if absent not in self._chains:

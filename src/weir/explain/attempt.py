@@ -1,8 +1,7 @@
-"""What would the scheduler itself do and write? One attempt of its engine, preemption tried as well.
+"""One scheduling attempt by the scheduler's engine, with preemption: its event and condition texts.
 
-Spec: core.md 3.6 "Reason strings of all filters", 3.9 "DefaultPreemption", 3.10 "Events and conditions". The text is
-the engine's own Diagnosis, in weir's words (which name the taint) and in those of Kubernetes 1.35 and later.
-Not here: sentences for people (weir.explain.words), every filter's reasons (weir.explain.engine).
+Spec: core.md 3.6 "Reason strings of all filters", 3.9 "DefaultPreemption", 3.10 "Events and conditions".
+The text is the engine's Diagnosis, in weir's words (which name the taint) and in those of Kubernetes 1.35 and later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How are amounts judged that no column of the node table holds? Cut to what can be counted; the answer is the same.
-
-Not here: the table (weir.scheduler.node_table), who asks (weir.explain.engine).
-"""
+"""Clamps amounts that the node table's columns cannot hold, without changing results."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from weir.objects.requests import PODS
 from weir.values.quantity import find_quantity
 from weir.world import World
 
-#: More than any pod asks for, and little enough to be multiplied: what a node that does not say is taken to have.
+#: Assumed for nodes without allocatable: more than any pod requests, and small enough to multiply.
 PLENTY: Final = {"cpu": str(2**40), PODS: str(2**40)}
 PLENTY_OF_THE_REST: Final = str(2**50)
 

@@ -1,10 +1,7 @@
-"""Which claims and devices does the scheduler's engine see? Those of a world.
+"""Claims and devices of a World for the scheduler's engine.
 
-Spec: dra.md 4 (DynamicResources).
-What surprises: a pod that was not created yet has no claims. Those its templates would give it are judged in
-their place. Without a clock a taint counts from the moment the last taint in the world was added.
-Not here: which devices stand in the way (weir.scheduler.plugins.dynamic_resources), changes that would
-help (weir.explain.edits.devices).
+Spec: dra.md 4 (DynamicResources). A pod that was not created yet has no claims; those of its templates are used
+instead. Without a clock, now is when the last taint in the World was added.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What does a change look like in the file it is made in? A unified diff, with what is secret left out.
+"""Unified diff of a fix in the user's file, with secrets masked.
 
-A diff of the file's own text, with its comments and line numbers, wherever an edit of the text makes the change; else
-of the document as kubectl would write it.
-Not here: the edits of the text (weir.objects.text_edits), the merge patch (weir.explain.fix).
+A diff of the file's own text, with comments and line numbers, where a text edit makes the change; else of the
+document as kubectl would write it.
 """
 
 from __future__ import annotations

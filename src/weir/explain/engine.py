@@ -1,13 +1,11 @@
-"""Does this node take this pod? The scheduler's own engine answers; explain has no filter of its own.
+"""Node feasibility by the scheduler's engine; explain has no filters of its own.
 
-Spec: core.md 3.7, all filters. Every refusal is the reason its plugin gives (weir.scheduler.reasons).
-What surprises: the scheduler stops at the first filter that refuses a node; here every filter is asked, because
-a person wants all the reasons at once, and so that a proposed change is proven against all of them.
-A snapshot is rarely whole. Room on nodes without allocatable is not held against them, nor is what was not collected
-of storage and devices; the answer names it.
-A pod that names its node never meets the scheduler: there the kubelet's admission decides (core.md 6), which looks at
-NoExecute taints only.
-Cost: the table of nodes is built once for a world; each pod and each set of gates is judged over columns.
+Spec: core.md 3.7, all filters.
+Rejections are the plugins' reasons (weir.scheduler.reasons). The scheduler stops at the first filter that rejects a
+node; here every filter runs, to report all reasons and to prove a fix against all of them. Missing data of a snapshot
+(allocatable, storage, devices) is not held against nodes, and the result names it. A pod with nodeName bypasses the
+scheduler: kubelet admission decides (core.md 6), which considers NoExecute taints only. The node table is built once
+per World; each pod and set of gates is evaluated over columns.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ JudgeFor = Callable[[Pod, World, Gates], Judge]
 
 @dataclass
 class Engines:
-    """The scheduler's engine over one world; a Judge for every pod that is asked about."""
+    """The scheduler's engine over one World, with a Judge per pod."""
 
     world: World
     without: str = ""  #: the key of a pod that is not counted: the one being explained
@@ -308,7 +306,7 @@ class EngineJudge:
         return self.engine.fitting(self._pod, self.nominated)
 
     def some(self, names: Sequence[str]) -> list[NodeVerdict]:
-        """Return what the nodes called *names* say; of a large cluster no other node is asked for its reasons."""
+        """Return the verdicts of the nodes *names*; other nodes' reasons are not computed."""
         table, before = self.engine.table, self._refusals
         if before is None:
             rows = np.array([table.row_of[name] for name in names], np.int64)

@@ -1,17 +1,14 @@
-"""Where does a pod fit, why not elsewhere, what would help? The tree that explain builds and everything else prints.
+"""The Explanation tree: verdicts per node, blockers, fix and attempt.
 
-    Explanation                the answer for one pod
-    ├── blockers: Reason …     what keeps it off every node
-    ├── nodes: NodeVerdict …   one per node
-    │   ├── reasons: Reason …  empty: it fits
-    │   └── stay: Stay         how long NoExecute taints would let it stay
-    ├── fix: Fix               the smallest change that helps, proven (weir.explain.fix)
-    ├── attempt: Attempt       what the scheduler would write (weir.explain.attempt)
-    ├── unknown                what would decide and is not in the snapshot
-    └── not_considered         what this answer left out
-
-Not here: how it comes about (weir.explain.pod), tables and colour (weir.cli.explain), the JSON form
-(weir.explain.report).
+Explanation                the result for one pod
+├── blockers: Reason …     what keeps it off every node
+├── nodes: NodeVerdict …   one per node
+│   ├── reasons: Reason …  empty: it fits
+│   └── stay: Stay         how long NoExecute taints would let it stay
+├── fix: Fix               the smallest change that helps, proven (weir.explain.fix)
+├── attempt: Attempt       what the scheduler would write (weir.explain.attempt)
+├── unknown                what would decide but is not in the snapshot
+└── not_considered         what was left out
 """
 
 from __future__ import annotations

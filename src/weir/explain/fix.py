@@ -1,10 +1,9 @@
-"""What is the smallest change that would let the pod run? Found, proven, and no part of it enough alone.
+"""Search for the smallest proven change that lets the pod run.
 
-For every group of equal nodes the answers to each of its reasons are combined, and the combinations are tried from the
-cheapest on. A change is made on a copy of what people wrote, admitted as the API server would, and the whole question
-is asked again of the scheduler's engine: only a change after which some node takes the pod is proposed. Last, every
-part of it is tried: if fewer edits are enough, those are proposed instead.
-Not here: the edits and their costs (weir.explain.edits).
+For every group of equal nodes the edits for each of its reasons are combined, and combinations are tried from the
+cheapest. A change is made on a copy of what was written, admitted as the API server would, and evaluated by the
+scheduler's engine: only one after which some node accepts the pod is proposed. Finally parts that are not needed are
+dropped.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Fix:
 
 @dataclass
 class Case:
-    """One question that can be asked again with edits made."""
+    """One question that can be evaluated again with edits applied."""
 
     subject: Subject
     pod: Pod
@@ -99,7 +98,7 @@ class Case:
         for name, node in self.world.nodes.items():
             if (
                 judge(changed_node(node, edits)).fits if name in changed else name in fitting
-            ):  # a changed node is asked by itself
+            ):  # a changed node is evaluated alone
                 yield name
 
     def helps(self, edits: Edits) -> bool:

@@ -1,9 +1,7 @@
-"""What does the cluster itself say about this pod or workload, and does it agree with the answer?
+"""Conditions and events of the cluster about a pod or workload, compared with the computed verdict.
 
 Spec: core.md 3.10 (PodScheduled, FailedScheduling), apps/v1 ReplicaSet (ReplicaFailure), FailedCreate events.
-A verdict is worked out; a condition or an event is a fact. Where they differ the answer says so, with what is likely
-behind it.
-Not here: what weir makes of it (weir.explain.pod).
+Where they differ the result says so, with the likely cause.
 """
 
 from __future__ import annotations

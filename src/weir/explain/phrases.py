@@ -1,7 +1,6 @@
-"""How are small things said? Numbers, times, lists, and what a toleration or a requirement asks for.
+"""Short phrases: numbers, durations, lists, tolerations and requirements.
 
-Operators are written as people write them, never by their API names.
-Not here: sentences made of these (weir.explain.words).
+Operators are written as symbols, never by their API names. Sentences are in weir.explain.words.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(limit: timedelta) -> str:
-    """Return a time as people say it.
+    """Return a duration in words.
 
     >>> duration(timedelta(seconds=90)), duration(timedelta(seconds=30))
     ('1 min 30 s', '30 s')

@@ -1,8 +1,7 @@
-"""Where does this pod fit, why not elsewhere, and what is the smallest change that would help?
+"""Explains one pod: nodes that fit, reasons elsewhere, and the smallest fix.
 
-Spec: core.md 3 (what the scheduler asks) and 4.3 (how long a pod may stay). Pure: a document and a World in, a
-reason tree out. The judge is an argument, so another engine's verdicts can be explained the same way.
-Not here: reading files and printing (weir.cli.explain).
+Spec: core.md 3 (what the scheduler asks) and 4.3 (how long a pod may stay). Pure: a document and a World in, a reason
+tree out. The judge is an argument, so another engine's verdicts can be explained the same way.
 """
 
 from __future__ import annotations
@@ -181,7 +180,7 @@ def _closest_first(case: Case) -> list[Group]:
 
 
 def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> Iterator[str]:
-    """Yield what this answer did not look at, most telling first."""
+    """Yield what was not considered, most relevant first."""
     if pod.spec.node_name:
         yield f"the scheduler, which a pod with nodeName {pod.spec.node_name} never meets"
     silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]

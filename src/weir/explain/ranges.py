@@ -1,8 +1,7 @@
-"""Which rows say the same but for one number or version? They are shown as one, with its range.
+"""Merges groups that differ in one number or version into one row with its range.
 
-`sla 700–950, needs > 950: refused` for 4,216 nodes, instead of a row for every value; the same for a label that a
-selector or an affinity asks about. What surprises: versions with a suffix stay apart, because words about it differ.
-Not here: what makes nodes one group (weir.explain.verdict).
+`sla 700–950, needs > 950: refused` for 4,216 nodes, instead of a row per value; the same for labels of selectors and
+affinity. Versions with a suffix stay apart, because their explanation differs.
 """
 
 from __future__ import annotations

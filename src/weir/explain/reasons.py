@@ -1,6 +1,6 @@
-"""Why is a pod not even looked at by the scheduler? What it is held back by, before any filter is asked.
+"""Reasons why a pod is not scheduled before any filter runs.
 
-Not here: what filters say (weir.scheduler.reasons), sentences for people (weir.explain.words).
+Filters' reasons are in weir.scheduler.reasons.
 """
 
 from __future__ import annotations

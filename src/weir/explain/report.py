@@ -1,7 +1,6 @@
-"""What does an explanation look like to a program? The versioned form that `-o json` and `-o yaml` print.
+"""JSON form of an explanation, schema `weir.explain/v1`.
 
-Schema `weir.explain/v1`: fields may be added under the same version, never changed or taken away.
-Not here: text for people (weir.cli.explain), sentences (weir.explain.words).
+Fields may be added under the same version, never changed or removed.
 """
 
 from __future__ import annotations

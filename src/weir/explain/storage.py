@@ -1,11 +1,8 @@
-"""Which volumes, claims and classes does the scheduler's engine see? Those of a world, with its gaps filled in.
+"""Volumes, claims and classes of a World for the scheduler's engine, with gaps filled in.
 
-A snapshot is rarely whole: claims written by hand lack what the volume controller notes on them, a dump of claims may
-come without their volumes or classes. What is filled in refuses no pod; `unknown_storage` names it, so that the answer
-can say what it does not know.
-What surprises: a claim that a pod or a StatefulSet would only get when it is created is made here, as its controller
-and admission would make it.
-Not here: which nodes fit a pod's claims (weir.scheduler.plugins.volume_binding).
+Claims written by hand lack the volume controller's annotations, and a dump may lack volumes or classes. What is
+filled in rejects no pod; `unknown_storage` names it. Claims that a pod or StatefulSet would get at creation are made
+here, as by its controller and admission.
 """
 
 from __future__ import annotations
@@ -167,9 +164,7 @@ def _made(
         and chosen.volume_binding_mode == "Immediate"
         and chosen.provisioner != NO_PROVISIONER
     ):
-        spec["storageClassName"] = (
-            _UNKNOWN_CLASS  # its volume is made before the pod is looked at, nobody knows where
-        )
+        spec["storageClassName"] = _UNKNOWN_CLASS  # provisioned immediately, in an unknown topology
     claim = read(PersistentVolumeClaim, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
     metadata = msgspec.structs.replace(claim.metadata, owner_references=owners or None)
     return msgspec.structs.replace(claim, metadata=metadata)

@@ -1,9 +1,6 @@
-"""Which pod does this document ask for?
+"""The pods of a document: a Pod itself, or a workload's template.
 
-A Pod is its own; a workload's pod is its template, to which the DaemonSet controller adds that it stays through node
-conditions. A pod that is already stored is taken as it is.
-Not here: reading files (weir.cli.inputs), what creating it adds (weir.explain.admission), judging nodes
-(weir.explain.engine).
+The DaemonSet controller's tolerations are added. A stored pod is taken as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ _PATH: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 
 
 class SubjectError(ViewError):
-    """A document whose shape does not fit; *path* leads to the field inside the document."""
+    """A document with an invalid structure; *path* leads to the field."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -37,7 +34,7 @@ class SubjectError(ViewError):
 
 @dataclass(frozen=True)
 class Subject:
-    """One pod to explain: the document that asks for it and where in the document the pod is."""
+    """One pod to explain: its document and the pod's place in it."""
 
     document: dict[str, Any]
     kind: str
@@ -98,7 +95,7 @@ class Subject:
         except ViewError as error:
             raise _misread(self, error) from None
         if self.stored and self.kind == "Pod":
-            # Where a stored pod runs is a fact, not something it asks for.
+            # The node of a stored pod is a fact, not a requirement.
             return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
         return pod
 
@@ -156,7 +153,7 @@ class Subject:
         try:
             own = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
         except msgspec.ValidationError:
-            return spec  # whoever reads the pod says so
+            return spec  # reported when the pod is decoded
         found = daemon_tolerations(own, host_network=bool(spec.get("hostNetwork")))
         return {**spec, "tolerations": msgspec.to_builtins(found)}
 
@@ -172,7 +169,7 @@ class Subject:
 
 
 def subjects(document: Any, source: str = "") -> Iterator[Subject]:
-    """Yield a subject for every pod that *document* asks for; Lists are opened, other kinds left out."""
+    """Yield a subject for every pod of *document*; Lists are opened, other kinds left out."""
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         kind = str(document.get("kind", "")).removesuffix("List")
         for item in document["items"]:

@@ -1,8 +1,4 @@
-"""Does one node take the pod, why not, and how long could it stay there?
-
-Not here: the reasons (weir.scheduler.reasons), how a node is judged (weir.explain.engine), the answer for all nodes
-(weir.explain.explanation).
-"""
+"""Verdict of one node: whether it accepts the pod, the reasons, and how long the pod could stay."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ class NodeVerdict:
 
     @property
     def telling(self) -> tuple[Reason, ...]:
-        """The reasons worth telling: a cordon comes with a taint that says the same again."""
+        """The reasons worth reporting: a cordon comes with a taint that repeats it."""
         if not any(isinstance(reason, Cordoned) for reason in self.reasons):
             return self.reasons
         return tuple(

@@ -1,8 +1,6 @@
-"""How is a reason said to a person? Sentences for every kind of reason.
+"""Sentences for every kind of reason.
 
-A comparison is always spelled out with both sides (`sla=940, needs > 950: refused`).
-Not here: what they are made of (weir.explain.phrases), the scheduler's own message (weir.explain.attempt), tables and
-colour (weir.cli.render).
+A comparison always has both sides (`sla=940, needs > 950: refused`).
 """
 
 from __future__ import annotations

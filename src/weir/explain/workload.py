@@ -1,13 +1,10 @@
-"""Do all replicas of a workload run? They are placed one after the other by the scheduler's engine, on a copy.
+"""Places all replicas of a workload one after the other with the scheduler's engine, on a copy.
 
-Spec: core.md 3 (placing), apps/v1 RollingUpdate, core/v1 ResourceQuota. Each placed replica takes its room, ports,
-devices and its part of every spread constraint before the next one is asked about. A quota ends the row as it would in
-the cluster. A workload that runs already is rolled over. Of a Deployment new pods come as far as maxSurge allows, old
-ones leave as far as maxUnavailable does; of a StatefulSet the pod with the highest number leaves first, down to the
-partition, and comes back under its name; on each node of a DaemonSet the old pod leaves first, unless it may surge.
-What surprises: a pod that is placed is taken to become ready; a DaemonSet's pods are taken to leave all nodes at once,
-which differs only where they look at each other.
-Not here: where one pod fits and why not (weir.explain.pod).
+Spec: core.md 3 (placing), apps/v1 RollingUpdate, core/v1 ResourceQuota. Each placed replica takes its resources,
+ports, devices and share of spread constraints before the next. Quota limits creation. A running workload is rolled
+over: a Deployment within maxSurge and maxUnavailable; a StatefulSet from the highest ordinal down to the partition; a
+DaemonSet node by node, deleting first unless it may surge. Placed pods are assumed to become ready; a DaemonSet's
+pods are assumed to be deleted on all nodes at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is wrong in these documents? Runs the rules and gives each problem its place.
+"""Runs lint rules on documents and locates each problem.
 
-Inline comments switch rules off where they stand: `# weir: ignore=W012` on the line of the finding or the line
-above it, several codes with commas, and `# weir: ignore` for all of them.
+Inline comments disable rules: `# weir: ignore=W012` on the line of the finding or the line above it, several codes
+with commas, and `# weir: ignore` for all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
 #: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
 _LONGEST_MESSAGE: Final = 2000
 _LONGEST_LINE: Final = 400
-#: After so many objects whoever waits is told how far it is.
+#: Objects between two progress reports.
 _TICK: Final = 100
 
 
@@ -86,7 +86,7 @@ def _policies(policies: Iterable[Document], beside: Iterable[Document]) -> Polic
 
 
 def either(off: Sequence[Finding], on: Sequence[Finding], gates: Sequence[str]) -> list[Finding]:
-    """Return the findings of both answers where nobody knows whether *gates* are on; what only one has says so."""
+    """Return the findings with *gates* on and off, if unknown; what only one has says so."""
     names, plural = " and ".join(gates), "are" if len(gates) > 1 else "is"
     found = [one for one in off if one in on]
     for state, own, other in (("off", off, on), ("on", on, off)):

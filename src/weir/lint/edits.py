@@ -1,8 +1,7 @@
-"""Which text does `--fix` write? The edits of findings applied to the text they were found in.
+"""Applies the edits of findings for `--fix`.
 
-An edit is applied only where its old text still stands; of two at one place the first is. Everything else of the text,
-comments and spacing too, stays as it is.
-Not here: which findings have an edit (the rules), files (weir.cli.lint).
+An edit is applied only where its old text still stands; of two at one place the first is. Everything else, comments
+and spacing included, stays.
 """
 
 from __future__ import annotations

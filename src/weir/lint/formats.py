@@ -1,8 +1,7 @@
-"""How are findings written down? Text for people; JSON, SARIF, JUnit and annotations of pull requests for machines.
+"""Output formats of findings: text, JSON, SARIF, JUnit and pull request annotations.
 
-Every function is pure: what a run found in, text out. The JSON has a versioned schema (`weir.lint/v1`,
-docs/reference/lint.schema.json): fields are only ever added to it. Every format says how many objects were not checked.
-Colour is the caller's: text marks its parts through `paint`.
+Pure functions. The JSON schema is versioned (`weir.lint/v1`, docs/reference/lint.schema.json): fields are only added.
+Every format states how many objects were not checked. Text marks its parts through `paint`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def plain(text: str, style: str) -> str:
     return text
 
 
-# ── for people ───────────────────────────────────────────────────────────────────────────────────
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = False) -> Iterator[str]:

@@ -1,13 +1,10 @@
-"""Which workloads of a running cluster are stuck: their pods refused, not placed, or made and lost again and again?
+"""Stuck workloads of a running cluster: pods rejected, unschedulable, or created and lost in a loop.
 
-Read from what the cluster says of itself: conditions (ReplicaFailure, ReplicaSetCreateError, PodScheduled), events
-(FailedCreate, FailedScheduling, FailedDaemonPod, evictions, rejections by kubelets) and pods that failed. Whatever is
-found is told of the workload a person wrote, not of the ReplicaSet or pod below it.
-What surprises: pods of a loop are mostly gone when somebody looks; their events name them, and their owner is found by
-the beginning of their name. A refusal that was followed by a success is over. So is a loop whose workload has been
-ready for minutes, and pods that were each evicted once, as a deliberate taint does, never were one.
-Not here: reading the cluster (weir.cli._lint_inputs), the rules that report it (W030, W031, W032), what would help
-(weir.explain).
+From conditions (ReplicaFailure, ReplicaSetCreateError, PodScheduled), events (FailedCreate, FailedScheduling,
+FailedDaemonPod, evictions, kubelet rejections) and failed pods, reported on the top-level workload. Pods of a loop
+are mostly gone; their owner is found by the prefix of the name in their events. A rejection followed by a success is
+over. So is a loop whose workload has been ready for minutes; pods evicted once each, by a deliberate taint, are no
+loop.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ LOOPING: Final = timedelta(hours=1)
 LOOP: Final = 3
 #: A workload that is ready, and lost no pod for so long, is in no loop any more.
 SETTLED: Final = timedelta(minutes=5)
-#: Reasons of those who evict on purpose: a loop only when replacements are lost as well.
+#: Reasons of deliberate evictions: a loop only when replacements are lost as well.
 EVICTED: Final = frozenset({"TaintManagerEviction", "DeviceTaintManagerEviction", "Evicted", "Preempted"})
 #: Reasons for which kubelets reject pods, and controllers evict them.
 REJECTED: Final = re.compile(
@@ -178,7 +175,7 @@ class _Losses:
 
 
 class _Cluster:
-    """Workloads, pods and events, and who owns whom."""
+    """Workloads, pods and events, and their ownership."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.workloads: dict[Name, Document] = {}

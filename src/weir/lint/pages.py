@@ -1,6 +1,6 @@
-"""What does the documentation say about the rules? One page each, made from the rules themselves.
+"""Documentation pages of the rules, generated from the rules.
 
-`python -m weir.lint.pages DIR` writes them; a test holds the checked-in pages against the rules.
+`python -m weir.lint.pages DIR` writes them; a test compares the checked-in pages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is a lint rule, and what does it find?
+"""The Rule type, problems and findings.
 
-A rule has a stable code, one line that says what it finds, a help text that becomes its documentation page, and a
-check over one subject. Rules are pure: the subject and the facts of the whole run are their arguments.
+A rule has a stable code, a summary, a help text that becomes its documentation page, and a check over one subject.
+Rules are pure.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Problem:
     message: str
     fix: str = ""
     severity: Severity | None = None  #: when it differs from the rule's
-    edit: Edit | None = None  #: what `--fix` may do without changing what anybody meant
+    edit: Edit | None = None  #: what `--fix` may do without changing the meaning
     key: bool = False  #: it is about the key at the path, not about its value
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing lint looks for."""
+    """One lint check."""
 
     code: str
     name: str

@@ -1,7 +1,7 @@
-"""What do the rules look at? One object of the files, and the facts of the whole run.
+"""What rules check: one object, and facts of the whole run.
 
-A subject carries the tolerations, node requirements and taints of one object with the path of each; entries
-too broken to read are left out here, because the API server's own verdict (W001) already names them.
+A subject has the tolerations, node requirements and taints of one object with their paths; entries that cannot be
+decoded are left out, because W001 reports them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A simulated cluster: kubelets, device drivers, the control plane in one process, the demo."""
+"""Simulated cluster: kubelets, device drivers, the control plane in one process, the demo."""

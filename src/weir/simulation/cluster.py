@@ -1,15 +1,12 @@
 """A whole cluster in one process: API server, scheduler, controllers and simulated nodes.
 
-For tests and simulations: memory store, in-process clients, virtual time, nothing that happens outside of its calls.
-An hour passes in milliseconds, and the same seed gives the same history.
+For tests and simulations: memory store, in-process clients, virtual time. Nothing happens outside of its calls, an
+hour passes in milliseconds, and the same seed gives the same history.
 
     with Cluster(nodes=2) as cluster:
         cluster.apply(manifest)
         cluster.advance(300)
         print(cluster.events())
-
-Not here: start, time and end (weir.simulation.cluster_lifecycle), the components and their clients
-(weir.simulation.control_plane), sockets and TLS (weir.apiserver.run).
 """
 
 from __future__ import annotations
@@ -207,7 +204,7 @@ class Cluster(ClusterLifecycle):
         return (registries[component].render() if component else render_together(registries)).decode()
 
     def follow(self, kind: str, listener: Listener) -> None:
-        """Call *listener* with (before, after) for every object of a kind, those there now first."""
+        """Call *listener* with (before, after) for every object of a kind, existing ones first."""
         informer: Informer[Document] = Informer(
             self.client, self._kind(kind), self.clock, decode_document, seed=0
         )
@@ -226,7 +223,7 @@ class Cluster(ClusterLifecycle):
     def observe(self, kind: str, observer: Observer) -> None:
         """Call *observer* with (time, before, after) at the moment of every write to an object of a kind.
 
-        What was written since the cluster began is told first; objects that it was holding are not.
+        Writes since the cluster began are delivered first; objects that it was holding are not.
         """
         row = self._kind(kind)
 

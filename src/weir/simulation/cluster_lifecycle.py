@@ -1,9 +1,7 @@
-"""How does a simulated cluster start, pass its time, restart with other gates, and end?
+"""Lifecycle of a simulated cluster: start, passing of time, restart with other gates, end.
 
-One event loop that only runs while the cluster is asked for something: every call waits until all components have
-reacted, so that nothing happens between two calls. Programs outside of the process are let in from the first question
-for an address on; from then on the loop is a thread's (weir.simulation.outside).
-Not here: what can be asked of a cluster (weir.simulation.cluster), the components (weir.simulation.control_plane).
+One event loop runs only while a call is in progress: every call waits until all components have reacted. Once an
+external program gets an address, the loop runs in a thread (weir.simulation.outside).
 """
 
 from __future__ import annotations
@@ -57,11 +55,11 @@ UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
 
 
 class ClusterClosed(RuntimeError):
-    """The cluster was asked for something after `close`."""
+    """The cluster was used after `close`."""
 
 
 class ClusterLifecycle(ABC):
-    """Start, time and end of a cluster; `_wait` and `_do` are how everything that is asked of it is done."""
+    """Start, time and end of a cluster; every call goes through `_wait` or `_do`."""
 
     def __init__(
         self,
@@ -133,8 +131,8 @@ class ClusterLifecycle(ABC):
             usage=self._usage,
             random_bytes=chance.randbytes,
             admin_token=secrets.token_urlsafe(32),  # the same after a restart: programs outside have it
-            aggregation=False,  # nobody asks, and every object made here would change the names that chance draws
-            priority_and_fairness=False,  # nobody has to wait where time stands still until all have been served
+            aggregation=False,  # unused, and every object created here would change the generated names
+            priority_and_fairness=False,  # no waiting: virtual time stands still until all are served
         )
         keep = options.compaction_seconds
         store = MemoryStore(
@@ -207,7 +205,7 @@ class ClusterLifecycle(ABC):
         )
         self._running.chores, self._running.port = old.chores, old.port
         self._running.listener, self._running.connections = old.listener, old.connections
-        old.server.watches.close()  # who followed the old one comes to the new one
+        old.server.watches.close()  # listeners of the old one move to the new one
         await old.webhook_client.close()
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,4 @@
-"""Which feature gates does each component have, and which of them plays an older release?
-
-Not here: the gates there are (weir.gates), what an older component sees (weir.client.version_skew), what an older API
-server does (weir.apiserver.older_release).
-"""
+"""Feature gates and release per component."""
 
 from __future__ import annotations
 

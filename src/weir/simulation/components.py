@@ -1,9 +1,6 @@
-"""How is each component of a whole cluster made? From a client, its gates and a seed.
+"""Factories for the components of a simulated cluster, from a client, gates and a seed.
 
-They are the only ones of their kind in their cluster: none of them elects a leader. Each takes its chances from a seed
-of its own, so that a history does not depend on who asked first.
-Not here: where they run: all in one process (weir.simulation.control_plane), or each in its own
-(weir.simulation.processes).
+No leader election. Each component has its own seed, so that a history does not depend on the order of calls.
 """
 
 from __future__ import annotations
@@ -52,9 +49,9 @@ def make_controllers(
     instead: Mapping[str, Callable[[Gates], Controller]] | None = None,
     authority: Path | None = None,
 ) -> Controllers:
-    """Return the controllers of *names*, some of them made *instead* by others than usual.
+    """Return the controllers of *names*; *instead* overrides the factories of some.
 
-    Certificates are signed with the authority whose files lie in the folder *authority*.
+    Certificates are signed with the CA files in the folder *authority*.
     """
     others = dict(instead or {})
     if authority is not None:

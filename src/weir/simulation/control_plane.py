@@ -1,9 +1,6 @@
-"""Every component but the server, each with its own client, gates and seed, on a server that is already there.
+"""All components except the API server, in one process, each with its own client, gates and seed.
 
-`weir.simulation.cluster.Cluster` puts it beside a server in memory under virtual time, `weir up --in-one-process`
-beside one that listens.
-Not here: how each component is made (weir.simulation.components), components in processes of their own
-(weir.simulation.processes), the server (weir.apiserver.build).
+Used by `weir.simulation.cluster.Cluster` under virtual time and by `weir up --in-one-process`.
 """
 
 from __future__ import annotations

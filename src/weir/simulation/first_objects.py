@@ -1,7 +1,4 @@
-"""What does a cluster begin with, beside what its API server makes? Simulated nodes, and a class for volumes.
-
-Not here: what a simulated node looks like (weir.simulation.kubelet.node_classes).
-"""
+"""Initial objects of a simulated cluster: nodes, and a StorageClass."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ async def ensure_nodes(client: Client, count: int, node_class: NodeClass, now: d
 
 
 async def ensure_storage_class(client: Client) -> None:
-    """Give a cluster that has no StorageClass one whose volumes weir simulates, so that claims are served."""
+    """Create a StorageClass with the simulated provisioner if the cluster has none."""
     if (await client.list(STORAGE_CLASSES, limit=1)).items:
         return
     document = {

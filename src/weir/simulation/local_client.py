@@ -1,7 +1,4 @@
-"""How do components in the server's own process, and its own first requests, reach it? Without sockets.
-
-Not here: the way itself (weir.client.local), components in processes of their own (weir.simulation.processes).
-"""
+"""In-process clients of components that share the server's process."""
 
 from __future__ import annotations
 

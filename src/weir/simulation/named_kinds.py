@@ -1,7 +1,4 @@
-"""Which kind does somebody mean who names one, or gives an object of it? Those of the table, and custom ones.
-
-Not here: which custom kinds there are (weir.objects.served_kinds).
-"""
+"""Resolves kinds by name, short name or object, for built-in and custom kinds."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""How do programs outside of this process reach a simulated cluster? By a port of this machine and a kubeconfig.
+"""Access to a simulated cluster for external programs: a loopback port and a kubeconfig.
 
-Spec: decision 92.
-A cluster's event loop turns only while one of its calls waits. For programs that ask whenever they like it turns in a
-thread of its own from the first question for an address on, and calls hand their work over to it. Time is virtual as
-before: requests are answered at once, and what is due later waits until somebody lets time pass.
-Only this machine can reach the port, and only with the token in the kubeconfig, which nobody else can read.
-Not here: sockets (weir.observe.listener), what is served (weir.apiserver.server).
+Spec: decision 92. The cluster's event loop normally runs only during calls; with external programs it runs in a
+thread, and calls hand their work over. Time stays virtual: requests are answered at once, and what is due later waits
+until time is advanced. Access needs the token in the kubeconfig, which is readable by the owner only.
 """
 
 from __future__ import annotations

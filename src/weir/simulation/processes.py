@@ -1,11 +1,8 @@
-"""How do scheduler, controllers and simulated nodes of `weir up` live in processes of their own?
+"""Processes of `weir up`: scheduler, controllers and simulated nodes under a supervisor.
 
-Spec: decision 15. The process of the API server forks one that looks after the others, before it has threads; that one
-reads the components' modules while the server starts, forks each of them when the server listens, and again whenever
-one ends. None of them waits for another's computing, and a loss is made good within a second.
-The server's process holds one end of a socket: when that end is closed, because it stops or is killed, everything ends.
-Not here: how each component is made (weir.simulation.components), how they reach the server
-(weir.apiserver.transport.local_socket), all of them in one process (weir.simulation.control_plane).
+Spec: decision 15. The API server's process forks a supervisor before it has threads; that imports the components'
+modules while the server starts, forks each component when the server listens, and again whenever one exits. The
+server holds one end of a socket: when it closes, because the server stops or is killed, everything ends.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from weir.simulation.component_gates import READERS, ComponentGates
 FIRST_PAUSE_SECONDS: Final = 0.25  #: before a component that ended is started again; twice as long each time
 LONGEST_PAUSE_SECONDS: Final = 10.0
 FORGIVEN_SECONDS: Final = 60.0  #: of life, after which an end is the first one again
-STOP_SECONDS: Final = 5.0  #: for components to end when they are asked to
+STOP_SECONDS: Final = 5.0  #: for components to exit after SIGTERM
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 log = Log("weir.up")
@@ -46,7 +43,7 @@ class Plan:
     gates: ComponentGates
     controllers: tuple[str, ...] = ("*",)
     seed: int = 0
-    #: where each serves its pages, open already: who is started again takes it over
+    #: open listening sockets of the metrics pages; a restarted component inherits its own
     doors: Mapping[str, socket.socket] = field(default_factory=dict)
     authority: Path | None = None  #: the folder of the authority that signs certificates
 
@@ -88,7 +85,7 @@ class Processes:
         self._control.sendall(os.fsencode(path))
 
     async def watch_over(self) -> None:
-        """Return only by raising, when nobody looks after the components any more."""
+        """Wait; raises when the supervisor has exited."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
         loop.add_reader(self._control, gone.set)
@@ -102,7 +99,7 @@ class Processes:
         """End every component, and return when all have ended. Harmless when repeated."""
         self._control.close()
         if self.pid:
-            with suppress(ChildProcessError):  # whoever started us may not want to be told of ends
+            with suppress(ChildProcessError):  # the parent may ignore SIGCHLD
                 os.waitpid(self.pid, 0)
             self.pid = 0
 
@@ -176,7 +173,7 @@ class _Supervisor:
             _end_with(lambda: self._run_loop(work))
 
     def _reap(self) -> None:
-        """Take note of who ended."""
+        """Reap exited processes."""
         for name, life in self._lives.items():
             if not life.pid:
                 continue
@@ -206,7 +203,7 @@ class _Supervisor:
                 self._start(name)
 
     def _end_all(self) -> None:
-        """End who still runs: by asking, and after a while without."""
+        """Terminate running processes: SIGTERM, then SIGKILL."""
         self._signal_all(signal.SIGTERM)
         until = time.monotonic() + STOP_SECONDS
         while any(life.pid for life in self._lives.values()):

@@ -1,8 +1,7 @@
-"""One workload in full: where it fits, why not elsewhere, the smallest change as a diff, and that change tried.
+"""One workload in detail: where it fits, why not elsewhere, the smallest fix as a diff, and trying it.
 
-The explanation is the document of `weir explain -o json`. A change that is tried is made on a copy: on the workload, on
-nodes, on gates; the matrix is then what the engine says of the copy.
-Not here: the matrix itself (weir.ui.matrix).
+The explanation is the document of `weir explain -o json`. A change is tried on a copy: on the workload, on nodes, on
+gates.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Try:
 
 
 class NotThere(LookupError):
-    """What was asked about is not in the cluster."""
+    """The requested object is not in the cluster."""
 
 
 def gates_of(seen: Seen, used: frozenset[str]) -> list[Gates]:

@@ -1,10 +1,8 @@
-"""Who may ask? Only the browser that opened the address with the token, and only from the page itself.
+"""Access control of the page: token, cookie, host and origin checks.
 
-The address holds a token that is good for one visit; the visit gets a cookie that scripts cannot read and that no other
-site's request carries. A request must name this server by a loopback name (a name of the attacker's that was made to
-point here does not), must not come from another site, and a write must come from this very origin, with a header and
-a content type that no form can send.
-Pure: headers in, a verdict out. Not here: the socket (weir.ui.server).
+The address holds a one-time token that is exchanged for an HttpOnly, SameSite cookie. A request must name a loopback
+host (against DNS rebinding) and must not come from another site; a write must come from this origin, with a header
+and content type that no form can send. Pure: headers in, a verdict out.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class Door:
         self.url = f"http://127.0.0.1:{port}/?token={self._token}"
 
     def set_cookie(self) -> str:
-        """Return the value of Set-Cookie for a visit whose token was good."""
+        """Return the value of Set-Cookie after a valid token."""
         return f"{self._cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
 
     def trade(self, token: str) -> bool:

@@ -1,8 +1,7 @@
-"""Which devices are there, who has them, what is wrong with them, and what would a rule do to them?
+"""Device screen: devices, their claims and taints, and previews of rules.
 
-The devices are the document of `weir device list -o json`. A rule is made, named and previewed as `weir device taint`
-does it; it is also asked about as a change of the timeline.
-Not here: writing a rule (weir.ui.writes).
+Devices are the document of `weir device list -o json`. A rule is built, named and previewed as by `weir device
+taint`. Writing is in weir.ui.writes.
 """
 
 from __future__ import annotations

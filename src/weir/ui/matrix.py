@@ -1,11 +1,9 @@
-"""Which workload fits where? Every workload held against every group of equal nodes, by the scheduler's engine.
+"""Fit matrix: each workload against each group of equal nodes, by the scheduler's engine.
 
-A cell says of how many nodes of a group one more pod of the workload would be taken, as `weir explain` of it says, and
-if not of all, what the first of the others says. Workloads whose pods scheduling does not tell apart are judged once.
-What surprises: a change counts as small when it is one edit of the pod about something that it asks for already: a
-threshold that is missed, not a taint it never heard of. It is proven before it is shown.
-Cost: the engine judges all nodes at once, over columns; reasons are asked for one node of each group only.
-Not here: one workload in full (weir.ui.answers), rows and columns (weir.ui.workloads, weir.ui.node_groups).
+A cell counts the nodes of a group that would take one more pod of the workload, and otherwise has the first reason.
+Workloads with the same pod class are evaluated once. A fix is small when it is one edit of something the pod already
+specifies (a missed threshold, not a new toleration); it is proven before it is shown. All nodes are evaluated at once
+over columns; reasons are computed for one node per group.
 """
 
 from __future__ import annotations
@@ -152,7 +150,7 @@ def make_matrix(
 
 
 class Judging:
-    """The engine over one world, asked about one workload after the other."""
+    """The scheduler's engine over one world, for one workload after the other."""
 
     def __init__(
         self, world: World, gates: Gates, groups: Sequence[NodeGroup], before: Memory | None = None
@@ -225,7 +223,7 @@ class Judging:
         return self._as_row(taken, said)
 
     def _reused(self, key: Any, workload: Workload, pod: Pod) -> Row | None:
-        """Return the row of a pod that was judged for the matrix before; only groups that changed are asked."""
+        """Return the row of a pod from the previous matrix; only changed groups are evaluated."""
         if self._reuse is None or self._again is None or self.memory is None:
             return None
         before = self._reuse.rows.get(key)
@@ -298,7 +296,7 @@ class Judging:
 
 
 def _nearest(said: Sequence[Said]) -> list[Said]:
-    """Return those groups whose small edit is the cheapest: so many are tried, no more."""
+    """Return the groups with the cheapest small edits, up to the number that is tried."""
     planned = [(each.plan[0], number) for number, each in enumerate(said) if each.plan is not None]
     return [said[number] for _, number in sorted(planned)[:_MOST_PROVEN]]
 

@@ -1,9 +1,7 @@
-"""Which nodes are equal? The columns of the fit matrix: classes of taints, size and the labels that matter.
+"""Node groups: the matrix' columns, nodes equal in taints, size and relevant labels.
 
-A label matters when it says what kind of node it is: one that every node has a value of its own for (its hostname) does
-not. Groups only gather what is shown together; every node is judged by itself, so that a pod that names one node of a
-group is counted right.
-Not here: what fits there (weir.ui.matrix).
+A label with a different value on every node (hostname) is not relevant. Groups only affect display; every node is
+evaluated itself.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from weir.explain.phrases import counted, short
 from weir.objects.core import Node
 from weir.objects.requests import node_allocatable, show_amount
 
-#: Beyond this many groups, labels are left out that nobody selects by; those with the most values first.
+#: Beyond this many groups, labels that no workload selects by are left out, those with the most values first.
 MOST_GROUPS: Final = 60
 _OF_ONE_NODE: Final = frozenset({"kubernetes.io/hostname", "hostname"})
 _SIZES: Final = ("cpu", "memory")

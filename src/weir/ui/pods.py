@@ -1,4 +1,4 @@
-"""What has one pod lived through, and why? Its conditions and events by time, and where it would fit now."""
+"""Pod history: conditions and events by time, and where the pod would fit now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pod_page(seen: Seen, namespace: str, name: str) -> Document:
 
 
 def _life(pod: Document, seen: Seen) -> Iterator[Document]:
-    """Yield what is known to have happened to *pod*, each with its time and who says so."""
+    """Yield the known history of *pod*, each entry with its time and source."""
     metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
     if made := metadata.get("creationTimestamp"):
         yield _moment(made, "Created", "", "the API server")

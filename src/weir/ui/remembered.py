@@ -1,9 +1,8 @@
-"""What of the last matrix still holds? Verdicts by what a pod asks for and by group of nodes, kept between versions.
+"""Reuse of matrix results between versions of the cluster.
 
-A pod that is judged by a node and the pods there alone (no neighbours, volumes, claims or promised room) gets the same
-answer from a group in which nothing changed: the same nodes, each equal to what it was, with the same pods. Only the
-other groups are judged again, in a world of their nodes. Whatever else could decide must be equal, or all is forgotten.
-Not here: the judging (weir.ui.matrix).
+A pod that depends only on a node and its pods (no affinity, volumes, claims or nominated pods) keeps its result in a
+group in which nothing changed. Only the other groups are evaluated, in a world of their nodes. Anything else that
+could matter must be equal, or everything is dropped.
 """
 
 from __future__ import annotations

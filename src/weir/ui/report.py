@@ -1,9 +1,8 @@
-"""The screens in one file, to send to somebody: everything it shows is inside it, and it asks nobody for anything.
+"""Static report: the screens in one self-contained file.
 
-The modules of the page become one script, each a function, in the order they need each other; the answers of the API
-stand beside it as data. Its policy lets exactly that script and that style run.
-What surprises: the file holds what was asked when it was written. Of a large cluster only some workloads are explained
-in full, those that fit nowhere first, and the timeline shows the one change that was named.
+The page's modules become one script, in dependency order, with the API's responses as data. The content security
+policy allows exactly that script and style. Of a large cluster only some workloads are explained in full, those that
+fit nowhere first, and the timeline shows one change.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What of a change may the user not do? The API server is asked before the change is tried.
+"""Checks the user's permissions for a change before it is tried.
 
-Each write that weir.ui.writes makes needs a verb on a resource; a SelfSubjectAccessReview says whether the user has it.
-What surprises: a no for all objects at once is no answer yet, because a role may name single nodes or hold in one
-namespace: then the places that the change is about are asked for one by one, and the first no decides. What the server
-does not say, or what too many places leave open, counts as allowed: whoever tries hears it from the cluster itself.
-Not here: the writes themselves (weir.ui.writes).
+Each write of weir.ui.writes needs a verb on a resource, checked by SelfSubjectAccessReview. A cluster-wide denial is
+not final, because a role may name single nodes or one namespace: then each target is checked, and the first denial
+decides. What remains unknown counts as allowed.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ def needs(seen: Seen, question: Question) -> list[Need]:
     if question.kind == "drain":
         try:
             pods = drained(seen, set(nodes), question.force)
-        except BadQuestion:  # refused before anything is written, whoever asks
+        except BadQuestion:  # rejected before anything is written, for every user
             pods = []
         namespaces = tuple((namespace, "") for namespace in sorted({namespace for namespace, _ in pods}))
         found.append(Need("create", "", "pods/eviction", namespaces))

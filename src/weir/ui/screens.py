@@ -1,8 +1,7 @@
-"""What does the page get to know? A path and a question in, a status and a document out; nothing here knows sockets.
+"""The page's API: a path and query in, a status and document out.
 
-Paths lie below /api/v1; the documents carry the schemas of `-o json` inside them (docs/reference/ui-api.md).
-What was worked out for a version of the cluster is kept until there is another.
-Not here: who may ask (weir.ui.door).
+Paths are below /api/v1; the documents embed the schemas of `-o json` (docs/reference/ui-api.md). Results are cached
+per version of the cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _MOST_KEPT: Final = 64
 
 
 class Screens:
-    """Everything that can be asked about one cluster."""
+    """All screens of one cluster."""
 
     def __init__(self, source: Source, *, read_only: bool) -> None:
         self.source, self.read_only = source, read_only or not source.live

@@ -1,6 +1,6 @@
-"""The page's server: a socket on loopback, the files of the page, and the answers of the screens.
+"""HTTP server of the page on loopback: static files and the API.
 
-Everything is refused that weir.ui.door refuses; there are no other files than those of the package.
+Access control is in weir.ui.door; only files of the package are served.
 """
 
 from __future__ import annotations

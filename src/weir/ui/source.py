@@ -1,8 +1,7 @@
-"""What does the cluster hold now? A dump is read once; a live cluster is followed by watch, with the user's own rights.
+"""Cluster data of the screens: a dump read once, or a live cluster followed by watches.
 
-Every change of a live cluster makes a new version; what is shown is worked out for a version and kept until the next.
-A kind that may not be listed, or that the cluster does not serve, is named: an answer that needs it cannot be given.
-What surprises: a burst of changes is one new version, so that a rollout does not keep the page busy.
+Every change of a live cluster makes a new version; bursts of changes are one. A kind that is forbidden or not served
+is named, and results that need it are unavailable. Uses the user's credentials.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from weir.objects.kind import Kind
 
 Document = dict[str, Any]
-#: So long after a change more changes are awaited before a new version is told.
+#: Debounce time: changes within it make one version.
 _CALM_SECONDS: Final = 0.15
 _START_SECONDS: Final = 60.0
 
@@ -54,7 +53,7 @@ class Seen:
 
     @cached_property
     def workloads(self) -> list[Workload]:
-        """What people made, with the pods that came of it."""
+        """Top-level workloads with their pods."""
         return find_workloads(self.documents)
 
     def workload(self, name: str) -> Workload | None:
@@ -100,7 +99,7 @@ class Source:
         _ = self._seen.world  # one that cannot be read is named now
 
     def stop(self) -> None:
-        """Let go of the cluster."""
+        """Close the watches."""
 
     def title(self) -> str:
         """Return which cluster this is, in words."""

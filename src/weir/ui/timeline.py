@@ -1,11 +1,8 @@
-"""What would a change do, from the first second to the end? Asked of a copy of the cluster, as `weir what-if` does.
+"""Timeline screen: the effect of a change over time, as `weir what-if` computes it.
 
-The answer is the document of `weir what-if -o json`, the command that would really make the change, and, for a taint,
-the values of it that make a difference: each threshold of each toleration of its key, and the value on the other side.
-Between two of them nothing changes, so a slider needs no other stops.
-What surprises: the counts beside each value are of this moment (who may stay, by the same rule that evicts); where pods
-go, and what goes in circles, only the copy says.
-Not here: making the change (weir.ui.writes), running a copy (weir.whatif.run).
+The response is the document of `weir what-if -o json`, the command that makes the change, and, for a taint, the
+values that make a difference: each threshold of each toleration of its key, and the value on its other side; a slider
+needs no other stops. The counts beside each value are of this moment; where pods go, only the simulation says.
 """
 
 from __future__ import annotations
@@ -36,19 +33,19 @@ from weir.whatif.run import HOUR, Asked
 
 Document = dict[str, Any]
 MOST_TICKS: Final = 60
-#: A change the page can ask for, and whether it can be made in a live cluster from there.
+#: A change the page can request, and whether it can be made in a live cluster from there.
 KINDS: Final = ("taint", "untaint", "drain", "cordon", "uncordon", "delete-node", "gates", "apply")
 _LONGEST: Final = 24 * HOUR
 _GRACE_SECONDS: Final = 30  #: of a pod that does not say
 
 
 class BadQuestion(ValueError):
-    """A question that cannot be asked, with what is wrong about it."""
+    """An invalid request, with the problem."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A change that is asked about, as the page describes it."""
+    """A requested change, as the page describes it."""
 
     kind: str
     nodes: made.Nodes = field(default_factory=made.Nodes)
@@ -234,7 +231,7 @@ def _grace(seen: Seen, pod: str) -> int:
 
 
 def ticks(seen: Seen, question: Question) -> Document:
-    """Return the values of a taint at which something changes, lowest first, each with who may stay and who not."""
+    """Return the values of a taint at which something changes, lowest first, each with the pods it keeps and evicts."""
     gates = seen.known.possible(())[0]
     chosen = chosen_nodes(seen, question.nodes)
     names = {node.name for node in chosen}
@@ -276,7 +273,7 @@ def _counts(pods: Sequence[Pod], taint: Taint, gates: Gates) -> tuple[int, int, 
 
 
 def _thresholds(seen: Seen, key: str, effect: str) -> dict[str, set[str]]:
-    """Return the values that tolerations of *key* name, each with who does and how."""
+    """Return the values that tolerations of *key* name, each with its tolerations."""
     found: dict[str, set[str]] = {}
     for workload in seen.workloads:
         for each in _tolerations(workload.subject.pod_spec):

@@ -1,8 +1,7 @@
-"""Which workloads are there, and which pods came of each? The rows of the fit matrix.
+"""Workloads and their pods: the matrix' rows.
 
-A workload is what people made: a Deployment, not its ReplicaSets and pods. Where a dump has only the pods, the
-controller that their owner references name stands for them, and one of its pods says what the others are like.
-Not here: where they fit (weir.ui.matrix).
+Top-level workloads: a Deployment, not its ReplicaSets and pods. In a dump with pods only, the controller named by
+their owner references takes its place, with one pod as template.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Workload:
     namespace: str
     name: str
     subject: Subject
-    wanted: int | None  #: None where nobody says: a DaemonSet, or a controller that was not read
+    wanted: int | None  #: None if unknown: a DaemonSet, or a controller that was not read
     pods: tuple[Document, ...] = field(default=(), repr=False)
 
     @property

@@ -1,10 +1,8 @@
-"""How is a change made that was looked at? In the live cluster, with the user's own rights, after a yes.
+"""Makes a previewed change in the live cluster with the user's credentials, after confirmation.
 
-Exactly what the command beside it would do: taints and cordons are patched, drains evict through the API so that
-budgets are asked, rules are applied as `weir device taint` does it. What the cluster refuses is said in its own words.
-What surprises: a drain goes on in the background; what a budget blocks is asked for again until it is let go, or until
-the server of the page ends.
-Not here: what it would do (weir.ui.timeline, weir.ui.fleet).
+Exactly what the command shown would do: taints and cordons are patched, drains use the eviction API so that budgets
+count, rules are applied as by `weir device taint`. A drain continues in the background; blocked evictions are retried
+until the server ends.
 """
 
 from __future__ import annotations
@@ -123,7 +121,7 @@ async def _on_node(client: Client, name: str, question: Question) -> str:
 def drained(seen: Seen, nodes: set[str], force: bool) -> list[tuple[str, str]]:
     """Return the pods that `kubectl drain --ignore-daemonsets` evicts: not those of DaemonSets, nor mirrors of files.
 
-    A pod that nobody would make again is only evicted with *force*.
+    A pod without a controller is only evicted with *force*.
     """
     found, alone = [], []
     for pod in seen.world.pods.values():

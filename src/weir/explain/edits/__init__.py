@@ -1,7 +1,4 @@
-"""Which changes answer one reason? Edits to the pod's document, to a node, or to the feature gates.
-
-Not here: which edits together are enough (weir.explain.fix).
-"""
+"""Edits that address a rejection reason: on the pod, a node, or the feature gates."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ def answers(
 ) -> list[tuple[Edit, ...]]:
     """Return the sets of edits that would answer *reason*, cheapest first; empty: nothing here can.
 
-    *written* is the pod spec as people wrote it, before admission.
+    *written* is the pod spec as written, before admission.
     """
     found: list[tuple[Edit, ...]] = []
     match reason:

@@ -1,9 +1,7 @@
-"""What gets a claim past the taints of devices?
+"""Edits for device taints: a toleration in the request, or deletion of the DeviceTaintRule.
 
-A toleration in the request, or, where somebody put the taint there by a rule, the end of that rule. Claims and
-templates cannot be edited once they are made: the change is for the next one.
-What surprises: a claim that exists and its template are different objects; a pod that waits keeps the claim it has.
-Not here: which devices are in the way (weir.explain.devices).
+Claims and templates are immutable: the change is for the next one. An existing claim and its template are different
+objects; a pending pod keeps the claim it has.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ class ChangeRequest(Edit):
 
 
 def _without_nothing(value: Any) -> Any:
-    """Return *value* as people write it: what is not set is left out."""
+    """Return *value* without unset fields."""
     if isinstance(value, dict):
         return {key: _without_nothing(each) for key, each in value.items() if each not in (None, "", [], {})}
     return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
@@ -125,7 +123,7 @@ class AddDeviceToleration(ChangeRequest):
 
 @dataclass(frozen=True)
 class LowerCount(ChangeRequest):
-    """Ask for fewer devices."""
+    """Request fewer devices."""
 
     before: int
     after: int
@@ -144,7 +142,7 @@ class LowerCount(ChangeRequest):
 
 @dataclass(frozen=True)
 class ChangeDeviceClass(ChangeRequest):
-    """Ask for devices of a class that exists."""
+    """Request devices of a class that exists."""
 
     before: str
     after: str
@@ -188,7 +186,7 @@ class RemoveRule(Edit):
 def for_devices(reason: NoDevices, pod: Pod, world: World) -> Iterator[tuple[Edit, ...]]:
     """Yield what would get the claims the devices that only taints keep from them, the fewest taints first.
 
-    Then come fewer devices than were asked for.
+    Then come fewer devices than requested.
     """
     tainted = [one for one in reason.refusals if one.refusal is Refusal.TAINTED]
     nearest = sorted(tainted, key=lambda one: len(one.taints))

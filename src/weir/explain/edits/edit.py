@@ -1,10 +1,8 @@
-"""What is a change? The form every edit has, and how far apart two values are.
+"""The Edit interface, and distances between values.
 
-An edit to the pod is made on its document, so that what is proven is exactly what is shown. Every edit has a
-cost: how much more it permits than was asked for. Exact values are cheap; asking for less is dearer; what
-changes things for other pods (uncordoning, removing a taint, a gate) is dearer still, and tolerating node
-conditions or dropping a whole request dearest.
-Not here: which edit answers what (weir.explain.edits), which together are enough (weir.explain.fix).
+An edit to the pod is made on its document, so that what is proven is what is shown. An edit's cost is how much more
+it permits: exact values are cheap; requesting less costs more; what affects other pods (uncordoning, removing a
+taint, a gate) more still, and tolerating node conditions or dropping a request most.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What makes nodeSelector and required node affinity take a node in?
+"""Edits for nodeSelector and required node affinity.
 
-Each requirement is relaxed just enough: a value more, a threshold moved, and only where neither helps the
-requirement goes. What surprises: a term that asks nothing matches nothing, so with its last requirement the
-whole affinity has to go.
+Each requirement is relaxed just enough: another value, a moved threshold, and only then removal. An empty term
+matches nothing, so with its last requirement the whole affinity is removed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True)
 class ChangeSelector(Edit):
-    """Ask for another value of a label, or for none."""
+    """Select another value of a label, or drop the label."""
 
     key: str
     wanted: str
@@ -116,7 +115,7 @@ class DropAffinity(Edit):
 
 @dataclass(frozen=True)
 class DropPreferences(Edit):
-    """No longer prefer what nobody can read."""
+    """Drop preferences that cannot be parsed."""
 
     terms: tuple[int, ...]
     requirements: tuple[NodeSelectorRequirement, ...]

@@ -1,8 +1,6 @@
-"""What helps a pod that names something that is not there? The nearest name that is, making it, or doing without.
+"""Edits for references to missing objects: the nearest name, creating it, or dropping the reference.
 
-Claims, runtime classes, priority classes and service accounts are looked up by name; a wrong one keeps a pod out of the
-cluster, or off every node.
-Not here: names of device classes and templates (weir.explain.edits.devices).
+Claims, runtime classes, priority classes and service accounts.
 """
 
 from __future__ import annotations
@@ -145,7 +143,7 @@ def for_claim(reason: ClaimUnusable, pod: Pod, world: World) -> Iterator[tuple[E
 
 
 def for_refusal(pod: Pod, written: Mapping[str, Any], world: World) -> Iterator[Edit]:
-    """Yield what might help a pod that admission refuses; *written* is its spec as people wrote it."""
+    """Yield what might help a pod that admission refuses; *written* is its spec as written."""
     for field, (kind, dear) in NAMED.items():
         name = written.get(field)
         if not isinstance(name, str) or not name or not world.knows(kind):

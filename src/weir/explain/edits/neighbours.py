@@ -1,8 +1,7 @@
-"""What lets a pod in beside others? Spread constraints and affinity between pods, relaxed just enough.
+"""Edits for topology spread constraints and pod affinity.
 
-A constraint's maxSkew is raised to what the node needs; a required term becomes a preferred one, so that what was meant
-still counts. Only where neither can be written the constraint goes.
-Not here: affinity for nodes (weir.explain.edits.labels).
+maxSkew is raised to what the node needs; a required term becomes a preferred one. Only where neither is possible the
+constraint is removed.
 """
 
 from __future__ import annotations

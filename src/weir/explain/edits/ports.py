@@ -1,4 +1,4 @@
-"""What gets a pod past a host port that is taken? Another port that is free everywhere, or none."""
+"""Edits for host port conflicts: another free port, or none."""
 
 from __future__ import annotations
 

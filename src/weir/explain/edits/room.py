@@ -1,7 +1,7 @@
-"""What does a pod have to ask less of, to get into what is free?
+"""Edits for insufficient resources: lower requests.
 
-The containers that ask for most give way, alike; overhead is not the pod's to lower. Extended resources and
-hugepages change in limit and request together, because they may not differ.
+The containers with the largest requests are lowered equally; overhead is fixed. Extended resources and hugepages
+change limit and request together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weir.scheduler.reasons import TooFew
 
 @dataclass(frozen=True)
 class LowerRequest(Edit):
-    """Ask for less of one resource, in the containers that ask for most."""
+    """Lower the request of one resource, in the containers with the largest."""
 
     resource: str
     before: int
@@ -114,7 +114,7 @@ def _without_overhead(pod: Pod, reason: TooFew) -> int:
 
 
 def _round_down(resource: str, amount: int) -> int:
-    """Return *amount* without what nobody would write: bytes below one Mi, when a Mi is left."""
+    """Return *amount* rounded down to whole Mi, if at least one remains."""
     coarse = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return amount >> 20 << 20 if coarse and amount >= 1 << 20 else amount
 

@@ -1,8 +1,7 @@
-"""What gets a pod past a taint or a cordon?
+"""Edits for untolerated taints and cordons.
 
-What surprises: a threshold that was missed is answered by tolerating this one value besides, not by moving the
-threshold: it permits less, and a stored pod allows adding tolerations but not changing them. A cordon is lifted
-rather than tolerated.
+A missed threshold is answered by tolerating this one value in addition, not by moving the threshold: it permits less,
+and tolerations of a stored pod can be added but not changed. A cordon is lifted rather than tolerated.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class AddToleration(Edit):
     """Tolerate one taint besides what is tolerated already."""
 
     toleration: Toleration
-    distance: float = 0.0  #: how far the taint's value is from what was asked, 0 to 1
+    distance: float = 0.0  #: distance of the taint's value from the threshold, 0 to 1
 
     @property
     def cost(self) -> float:

@@ -1,4 +1,4 @@
-"""Every lint rule, in the order of their codes. A new rule is a new file and a line here."""
+"""The lint rules, by code. A new rule is a new file and a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do several values read in one sentence?"""
+"""Lists of values in a sentence."""
 
 from __future__ import annotations
 

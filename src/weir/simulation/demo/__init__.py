@@ -1,5 +1,5 @@
-"""The stories of the KEPs, lived through in a real cluster and held against what is specified.
+"""The KEPs' user stories, played in a simulated cluster and compared with the specification.
 
-`stories/*.yaml` hold what is done and what must come of it; `story` reads them, `history` watches the cluster,
-`play` does what a story says, `judge` compares, `words` prints, `screen` shows it while it happens.
+`stories/*.yaml` hold steps and expected outcomes; `story` reads them, `history` watches the cluster, `play` performs
+the steps, `judge` compares, `words` prints, `screen` shows progress.
 """

@@ -1,9 +1,6 @@
-"""What did the cluster really do, and when? The lives of its pods and the events about them.
+"""History of a story's cluster: pod lifetimes and events, from watches.
 
-Everything is read from watches of the cluster's objects: who was bound where, who was terminating, which condition
-says why. Nothing here knows what a story expects.
-What surprises: terminating (a deletionTimestamp) and being gone are two moments; the first is the decision.
-Not here: comparing (weir.simulation.demo.judge), putting it into sentences (weir.simulation.demo.words).
+Terminating (deletionTimestamp) and deletion are two moments; the first is the decision.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ ENDED: Final = ("Succeeded", "Failed")
 
 
 class Watched(Protocol):
-    """A cluster whose objects can be followed, by its own clock."""
+    """A cluster that can be watched, with its clock."""
 
     @property
     def now(self) -> datetime: ...

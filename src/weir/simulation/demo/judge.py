@@ -1,9 +1,6 @@
-"""Did it come out as specified? An outcome of a story beside what was seen.
+"""Compares the expected outcomes of a story with the observed facts.
 
-Pure: the facts come in as they were read from the cluster; a fact that an outcome names and that was not seen is a
-difference like any other.
-Not here: reading the facts (weir.simulation.demo.history, weir.simulation.demo.play), sentences
-(weir.simulation.demo.words).
+Pure. An expected fact that was not observed is a difference like any other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What must a cluster offer so that a story can be played in it? The names that stories write under `needs`.
+"""Features that a story needs of a cluster: the names under `needs`.
 
-A story that needs what a cluster does not offer says nothing about that cluster: `weir conformance` asks first.
-Not here: how a live cluster is asked (weir.conformance.features).
+`weir conformance` skips a story whose needs a cluster does not offer.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-#: Each need with what it means, in the order in which results are told.
+#: Each need with its meaning, in the order of the results.
 NEEDS: Final[Mapping[str, str]] = {
     "numeric": "Lt and Gt in tolerations",
     "semver": "SemverLt, SemverGt and SemverEq in tolerations",
@@ -30,7 +29,7 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class NeedError(ValueError):
-    """A need that no cluster could be asked for."""
+    """An unknown need."""
 
 
 def check_needs(needs: Iterable[str]) -> None:

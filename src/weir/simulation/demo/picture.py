@@ -1,8 +1,6 @@
-"""How does a whole story look at once? The lives of its pods as bars over time, as SVG.
+"""SVG timeline of a story's pods.
 
-One row a pod, or a workload with all the pods it ever had; a bar begins where a pod was bound and ends where it was
-terminating, coloured by node; grey is waiting. Made from what was seen, like the lines.
-Not here: the lines (weir.simulation.demo.words), what was seen (weir.simulation.demo.history).
+One row per pod or workload; a bar spans from binding to termination, coloured by node; grey is pending.
 """
 
 from __future__ import annotations

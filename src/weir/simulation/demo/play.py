@@ -1,10 +1,7 @@
-"""Live through one story: a cluster of its own, every step done, every outcome looked at.
+"""Plays one story in its own cluster and yields what happens.
 
-`play` yields what happens as it happens, so that a screen can show it; time passes only between two yields. The
-cluster is `weir.simulation.cluster.Cluster`: API server, scheduler, controllers and kubelets, each with its own
-client, under virtual time. Why something came out as it did is asked of `weir explain`, about the pod and the
-cluster as they are.
-Not here: what counts as right (weir.simulation.demo.judge), how fast time passes for the onlooker (weir.cli.demo).
+Time passes only between two yields. The cluster is `weir.simulation.cluster.Cluster` under virtual time. Reasons come
+from `weir explain` on the cluster's current state.
 """
 
 from __future__ import annotations
@@ -123,7 +120,7 @@ def perform(
     explain: Callable[..., Explanation] | None = None,
     ready: Callable[[], None] | None = None,
 ) -> Iterator[Moment]:
-    """Yield what happens in *story*, played in *cluster*; *explain* says why, where it can be asked.
+    """Yield what happens in *story*, played in *cluster*; *explain* gives reasons where available.
 
     *ready* waits until its nodes are; without it they get a time that is always enough.
     """
@@ -258,7 +255,7 @@ class _Stage:
         return judged, unexpected
 
     def judge(self, step: StepOf) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
-        """Return what was seen of every outcome, and what was refused without anybody expecting it."""
+        """Return the observation for every outcome, and unexpected rejections."""
         judged = tuple(self._judge(outcome, step) for outcome in step.outcomes)
         expected = {self._key(each)[1:] for each in step.outcomes if isinstance(each.refused, str)}
         unexpected = tuple(text for key, text in self.refused.items() if key[1:] not in expected)
@@ -338,7 +335,7 @@ def leaving(verdict: NodeVerdict) -> str:
 
 
 def _pinned_elsewhere(reason: Reason) -> bool:
-    """Return whether a node is out because the pod was asked for on another one."""
+    """Return whether a node is excluded because the pod selects another one."""
     return isinstance(reason, WrongLabel) and reason.key == HOSTNAME
 
 

@@ -1,7 +1,6 @@
-"""How does a story look while it happens? A table that is redrawn in place on a terminal.
+"""Live table of a story, redrawn in place on a terminal.
 
-Elsewhere (a pipe, a log, NO_COLOR) nothing is ever taken back: lines come when a step is over.
-Not here: what the lines say (weir.simulation.demo.words).
+Without a terminal (a pipe, NO_COLOR) lines are printed as steps complete.
 """
 
 from __future__ import annotations

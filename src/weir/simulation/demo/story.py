@@ -1,9 +1,7 @@
-"""What does a story do, and what must come of it? One YAML file: title, cluster, steps, outcomes.
+"""Story files: title, cluster, steps, expected outcomes (YAML).
 
-Everything a story says is data; nothing here looks at a cluster. `docs/howto/write-a-story.md` shows the form.
-A file that cannot be read is refused with its name and field, before anything is started.
-Not here: doing it (weir.simulation.demo.play), what was seen (weir.simulation.demo.history), comparing
-(weir.simulation.demo.judge).
+`docs/howto/write-a-story.md` describes the format. An invalid file is rejected with its name and field before
+anything starts.
 """
 
 from __future__ import annotations
@@ -142,7 +140,7 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def lasts_live(self) -> timedelta:
-        """How long the step takes where time cannot be hurried."""
+        """Duration in a live cluster, in real time."""
         return parse_time(self.live) if self.live else self.lasts
 
 
@@ -175,7 +173,7 @@ class Story:
 
     @property
     def lasts_live(self) -> timedelta:
-        """How long it takes in a live cluster, where time cannot be hurried."""
+        """Duration in a live cluster, in real time."""
         return sum((step.lasts_live for step in self.steps), WARM_UP)
 
     @property

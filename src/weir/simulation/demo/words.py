@@ -1,8 +1,6 @@
-"""How is a story printed? What was asked, what happened and why, as lines.
+"""Prints a story: what was requested, what happened and why.
 
-What happened is said from what was seen, never from what was specified; a difference is printed after it.
-Not here: what was seen (weir.simulation.demo.history), where the reasons come from (weir.simulation.demo.play asks
-weir.explain), the terminal (weir.simulation.demo.screen).
+Lines come from observations, never from the specification; differences follow.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Began, Ended
 from weir.simulation.demo.story import Story
 
-#: How long the live table shows who is gone.
+#: How long the live table shows deleted pods.
 FORGOTTEN: Final = timedelta(minutes=2)
 
 
@@ -138,7 +136,7 @@ def summary(stories: int, outcomes: int, wrong: int, virtual: timedelta, seconds
 
 
 def table_rows(history: History, start: datetime) -> list[tuple[str, str, str, str]]:
-    """Return the live table: pod, node, state, since when; who has been gone for a while is left out."""
+    """Return the live table: pod, node, state, since when; pods deleted a while ago are left out."""
     rows = [("POD", "NODE", "STATE", "SINCE")]
     now = history.cluster.now
     for life in history.lives.values():

@@ -1,1 +1,1 @@
-"""Simulated DRA drivers: what they publish, and the faults of their devices."""
+"""Simulated DRA drivers: published devices and their faults."""

@@ -1,12 +1,9 @@
-"""Which devices does a simulated driver have to offer? Drivers of GPUs and network cards, as data.
+"""Device models of simulated drivers: GPUs and network cards, as data.
 
-Spec: dra.md 11 "Simulated driver", modelled on the public example driver for GPUs. A node class names its devices
-(`devices: {count: 8}`, or a list of several drivers); a node keeps them in an annotation, so that its devices outlive
-the process that plays them.
-What surprises: a pool with a name of its own (`pool: fabric`) is published once for all nodes that name it, usable
-from all of them; other pools are called like their node and belong to it.
-Not here: what is wrong with them (weir.simulation.drivers.faults), slices and generations
-(weir.simulation.drivers.publisher).
+Spec: dra.md 11 "Simulated driver", modelled on the public example driver for GPUs.
+A node class names its devices (`devices: {count: 8}`, or a list of several drivers); a node keeps them in an
+annotation, so that they survive the simulating process. A named pool (`pool: fabric`) is published once for all nodes
+that name it; other pools are named after their node and local to it.
 """
 
 from __future__ import annotations

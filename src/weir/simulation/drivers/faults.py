@@ -1,11 +1,9 @@
-"""What is wrong with a simulated device now, and when will that change?
+"""Faults of simulated devices over time.
 
-A fault begins (by a class file's schedule, or because a user asked for it), may end, and meanwhile taints the device,
-takes it away, or spoils its whole pool. A tainted value may count by steps: an error budget that runs out. Later
-faults replace earlier ones with the same key and effect; a repair takes back whatever began before it.
-What surprises: nothing is kept but the faults themselves. What holds is computed from the time, so a driver that was
-restarted in between goes on where it would be.
-Not here: publishing it (weir.simulation.drivers.publisher).
+A fault begins (by a class file's schedule or a command), may end, and meanwhile taints the device, removes it, or
+breaks its whole pool. A tainted value may count in steps, like an error budget. Later faults replace earlier ones
+with the same key and effect; a repair ends all faults begun before it. The state is computed from the time, so it
+survives a restart of the driver.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that happens to a device (or, called POOL, to all of its pool)."""
+    """One fault of a device (or, named POOL, of its whole pool)."""
 
     device: str
     begin: datetime

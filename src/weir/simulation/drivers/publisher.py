@@ -1,12 +1,11 @@
-"""What must a simulated driver write so that the API shows its devices as they are now?
+"""ResourceSlices that a simulated driver must write for the current state of its devices.
 
 Spec: dra.md 11 "Simulated driver" (publishing rules), 3.2 "Pools, generations, completeness"; D-01 for the form in
 which taints have a slice of their own.
-A pool's generation rises, in all of its slices at once, when devices or the number of slices change; a change of taints
-rewrites one slice and keeps the generation. A taint that stays keeps the time it was added, also across forms.
-What surprises: with taints in a slice of their own that slice is always there, empty if need be, so that the first
-taint changes one object and nothing else. A driver without devices publishes an empty slice: it is alive.
-Not here: doing it (weir.simulation.drivers.run).
+A pool's generation increases, in all its slices at once, when devices or the number of slices change; a change of
+taints rewrites one slice and keeps the generation. A taint that stays keeps its timeAdded, also across forms. A
+separate taint slice always exists, empty if need be, so that the first taint changes one object only. A driver
+without devices publishes an empty slice.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _EARLY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class PoolLocation:
-    """Where a pool is: its name, which nodes reach it, and whose it is."""
+    """A pool's name, the nodes that can use it, and its owner."""
 
     pool: str
     node: Mapping[str, Any]  #: the field of a slice's spec that says which nodes may use it
@@ -220,7 +219,7 @@ def _timed(content: Document, times: Mapping[tuple[str, ...], str]) -> Document:
 
 
 def device_class(devices: Devices, marks: Mapping[str, str] = MARKS) -> Document:
-    """Return the class by which claims ask for the driver's devices."""
+    """Return the device class of the driver."""
     spec: Document = {"selectors": [{"cel": {"expression": f"device.driver == '{devices.driver}'"}}]}
     if devices.extended_resource:
         spec["extendedResourceName"] = devices.extended_resource

@@ -1,9 +1,7 @@
-"""The simulated drivers of all simulated nodes at work: nodes and faults go in, slices come out.
+"""Runs the simulated drivers of all simulated nodes: publishes slices from node annotations.
 
-Nodes say in annotations which devices they have and what is wrong with them; whatever other clients do to the slices
-is put right again. After a restart the slices that are there are taken over. A node that is switched off publishes
-nothing new; its slices stay as they are.
-Not here: what is published (weir.simulation.drivers.publisher), what is wrong when (weir.simulation.drivers.faults).
+Changes of the slices by other clients are reverted. After a restart existing slices are adopted. A node that is
+switched off publishes nothing; its slices stay.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Simulated kubelets: nodes that report, and pods that live on them."""
+"""Simulated kubelets: node heartbeats and pod lifecycles."""

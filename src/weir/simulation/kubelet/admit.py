@@ -1,9 +1,7 @@
-"""May this pod run on this node? The kubelet's own look, once, when it first sees the pod.
+"""Kubelet admission of a pod to its node.
 
-Spec: core.md 6 "Kubelet admission".
-What surprises: only NoExecute taints count here, and a running pod is never looked at again. With a gate off, a pod
-that the scheduler placed correctly is rejected; it stays Failed, and its owner makes another one.
-Not here: who leaves a node later (the taint eviction controller).
+Spec: core.md 6 "Kubelet admission". Only NoExecute taints count, and a running pod is not checked again. With a gate
+off, a pod that the scheduler placed correctly is rejected; it stays Failed, and its controller creates another.
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ def is_critical(pod: Pod) -> bool:
 
 
 def is_best_effort(pod: Pod) -> bool:
-    """Return whether no container asks for or limits cpu or memory."""
+    """Return whether no container has a cpu or memory request or limit."""
     containers: Iterable[Container] = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     return not any(
         resource in amounts
@@ -102,7 +100,7 @@ def is_best_effort(pod: Pod) -> bool:
 
 
 def needs_admission(pod: Pod) -> bool:
-    """Return whether a pod first seen on its node has to be asked about at all."""
+    """Return whether a pod first seen on its node goes through admission."""
     return not is_mirror(pod) and not pod.terminated and pod.metadata.deletion_timestamp is None
 
 
@@ -219,7 +217,7 @@ def _out_of(resource: str, requested: int, used: int, capacity: int) -> Admissio
 
 
 def _make_room(pod: Pod, node: Node, others: Sequence[Pod]) -> tuple[Pod, ...] | None:
-    """Return the least important pods whose leaving lets a critical pod in; None when nothing helps."""
+    """Return the lowest-priority pods whose eviction admits a critical pod; None if that is impossible."""
     mine = pod.spec.priority or 0
     weakest_first = sorted(
         (other for other in others if not is_critical(other) or (other.spec.priority or 0) < mine),

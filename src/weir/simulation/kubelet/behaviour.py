@@ -1,18 +1,16 @@
-"""How do the containers of a simulated pod behave? What its annotations say, and its node's class where they do not.
+"""Behaviour of simulated containers, from pod annotations and the node's class.
 
     weir.dev/run-seconds       how long a container runs ("5", or "5,5,60": one number for each start)
-    weir.dev/exit-code         how it ends by itself ("1", or "1,1,0": one code for each start)
-    weir.dev/stop-seconds      how long it takes to end after SIGTERM; "ignore": until it is killed
-    weir.dev/stop-exit-code    how it ends after SIGTERM
+    weir.dev/exit-code         its exit code ("1", or "1,1,0": one code for each start)
+    weir.dev/stop-seconds      how long it takes to exit after SIGTERM; "ignore": until SIGKILL
+    weir.dev/stop-exit-code    its exit code after SIGTERM
     weir.dev/pre-stop-seconds  how long its preStop hook takes
     weir.dev/image-pull        "fail": its image cannot be pulled; a number: so many tries fail first
 
-Each is about the pod's ordinary containers; with a container's name behind it (`weir.dev/exit-code.setup`) about that
-one, and only so about init, sidecar and ephemeral containers. Where no annotation says anything, a command that can be
-played decides (weir.simulation.kubelet.programs), and the node's class where it cannot.
-What surprises: a container of a pod that runs for ever (restartPolicy Always) ends with 0 after SIGTERM, as a server
-does that shuts down; one that works on something ends with 143, as a process does that SIGTERM interrupts.
-Not here: what follows from it (weir.simulation.kubelet.pod_lifecycle).
+An annotation applies to the regular containers; with a container's name appended (`weir.dev/exit-code.setup`) to that
+one, which is the only form for init, sidecar and ephemeral containers. Without annotations a command that can be
+played decides (weir.simulation.kubelet.programs), else the node's class. After SIGTERM a container with restartPolicy
+Always exits with 0, like a server that shuts down; others with 143.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ INTERRUPTED: Final = 143  # 128 + SIGTERM
 
 
 class LifeError(ValueError):
-    """A description of pods' lives that cannot be used."""
+    """An invalid behaviour description."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""May this pod start with the devices of its claims? The kubelet's own look before containers start.
+"""Preparation of a pod's resource claims before its containers start.
 
-Spec: dra.md 11 "Simulated kubelet"; the texts are upstream's. A claim must list the pod in `reservedFor`, whoever put
-the pod on the node: until it does, the pod stays Pending and an event says why.
-Not here: who reserves (the scheduler, or the claim controller for pods that came with a node).
+Spec: dra.md 11 "Simulated kubelet"; the texts are upstream's. A claim must list the pod in `reservedFor`; until then
+the pod stays Pending and an event says why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""One container of a pod on its node: what it is for, how it stands, and how it ended.
+"""State of one container of a simulated pod.
 
 Spec: core/v1 Container; KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules).
-Not here: what happens to it, and when (.container_lifecycle, .pod_lifecycle).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Ended:
 
 @dataclass(slots=True)
 class Container:
-    """One container of a pod that lives; times are seconds since the epoch."""
+    """One container of a running pod; times are seconds since the epoch."""
 
     spec: Document
     role: Role
@@ -70,7 +69,7 @@ class Container:
     ready_at: float = 0.0  #: when its probes let it be ready
     started_up_at: float = 0.0  #: when its startup probe has succeeded
     killed_at: float = math.inf  #: when a probe has failed too often
-    shown: int = 0  #: how far its probes were when somebody last looked
+    shown: int = 0  #: state of its probes at the last update
     play: Play | None = None  #: of this run, when its command can be played
 
     @property
@@ -122,7 +121,7 @@ def containers_of(pod: Document) -> Iterator[tuple[Document, Role]]:
 
 
 def restart_rule(container: Container, exit_code: int) -> str:
-    """Return what the container's first matching restart rule asks for, or ""."""
+    """Return the action of the container's first matching restart rule, or ""."""
     for rule in container.spec.get("restartPolicyRules") or ():
         codes = rule.get("exitCodes") or {}
         if (exit_code in (codes.get("values") or ())) == (codes.get("operator") == "In"):

@@ -1,10 +1,8 @@
-"""What happens to one container of a pod on its node? Its image is pulled, it starts, is probed, ends, starts again.
+"""Lifecycle of one container: image pull, start, probes, exit, restart.
 
-A container that ended is started again at once, then after 10 s, doubling to 5 min, anew after 10 min of running well;
-what keeps it from starting (no such image, a name that is none, a missing ConfigMap) its status and an event say.
-Spec: KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules), core/v1 PodSpec.
-Not here: the container as a value (.container), whose turn it is and how a pod ends (.pod_lifecycle), how containers
-behave (.behaviour).
+Spec: KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules), core/v1 PodSpec. Restarts are immediate,
+then after 10 s, doubling to 5 min, reset after 10 min of running. What prevents a start (missing or invalid image,
+missing ConfigMap) is reported in the status and by an event.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ RESTARTING_ALL: Final = "RestartingAllContainers"
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something people read about in events."""
+    """Something reported by an event."""
 
     type: str
     reason: str
@@ -50,7 +48,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """What a container prints from its start on, whose command is played."""
+    """The output of a played command from its start on."""
 
     container: str
     start: int
@@ -67,7 +65,7 @@ class Ending:
 
 
 class ContainerLifecycle:
-    """The steps of a pod's containers; whose turn it is, the pod says."""
+    """The steps of a pod's containers; the pod decides the order."""
 
     pod: Document
     behaviour: Behaviour
@@ -167,7 +165,7 @@ class ContainerLifecycle:
         return True
 
     def _invalid_name(self, container: Container, image: str, now: float) -> bool:
-        """Let the container wait: its image has no name that could be asked for."""
+        """Let the container wait: its image name is invalid."""
         if container.reason != "InvalidImageName":
             container.reason = "InvalidImageName"
             problem = f'couldn\'t parse image name "{image}": invalid reference format'

@@ -1,9 +1,7 @@
-"""Who looks at simulated nodes? Their postponed reports are written before they are read.
+"""Request filter that writes postponed node heartbeats before they are read.
 
-Stands in front of a server's handler, for all clients but the simulation's own components. A request for a Node
-or a Lease first brings up to date what it names; a watch on either, or an admission webhook, sees every report from
-then on. Requests for anything else pass untouched.
-Not here: which reports are postponed (weir.simulation.kubelet.heartbeats).
+In front of the server's handler, for all clients except the simulation's components. A request for a Node or Lease
+first updates what it names; a watch on either, or an admission webhook, sees every heartbeat from then on.
 """
 
 from __future__ import annotations

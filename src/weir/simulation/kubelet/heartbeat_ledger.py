@@ -1,12 +1,8 @@
-"""Which heartbeats of simulated nodes are postponed? The ledger of one simulation under virtual time.
+"""Ledger of postponed heartbeats under virtual time.
 
-A node that is well renews its Lease every ten seconds and nothing comes of it. Under virtual time such heartbeats may
-be postponed: the node is noted here as in time, its documents are brought up to date before they are read, and node
-lifecycle does not count the silence of such a node. A heartbeat that was written late is noted with the time at which
-it was due, so that lifecycle counts from there. The control plane hands the ledger to both as an argument; where time
-is real there is none, and every heartbeat is written.
-Not here: when a node reports (weir.simulation.kubelet.heartbeats), what silence means
-(weir.controllers.nodes.lifecycle).
+A healthy node's heartbeat changes nothing, so under virtual time it may be postponed: the node is recorded here as
+reporting, its objects are updated before they are read, and node lifecycle does not count missing heartbeats for it.
+A heartbeat written late is recorded with its due time. In real time there is no ledger.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ class HeartbeatLedger:
         self._in_time.add(node)
 
     def end(self, node: str, last: datetime) -> None:
-        """*node* may fall silent: its last heartbeat was due at *last*; those from now on are written."""
+        """*node* may stop reporting: its last heartbeat was due at *last*; later ones are written."""
         if node in self._in_time:
             self._in_time.discard(node)
             self._ended.append((node, last))

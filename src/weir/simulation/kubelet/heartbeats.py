@@ -1,11 +1,9 @@
-"""When do simulated nodes report, and which reports need not be written one by one?
+"""Heartbeats of simulated nodes: Lease renewals and status reports.
 
-A node renews its Lease every ten seconds and reports its status every five minutes, each in a rhythm that is a pure
-function of time; nodes of one process are spread over it. In real time every report is written when it is due.
-With a HeartbeatLedger (virtual time) a report that would only repeat the one before is postponed: `catch_up` writes
-the latest one, dated when it was due, before it is read. A report is postponed only while the node is on, its
-conditions are those of a healthy node, and no other client has touched its Lease since the last one that was written.
-Not here: who looks (weir.simulation.kubelet.heartbeat_flush), what a lost report means (node lifecycle).
+A Lease is renewed every ten seconds and the status reported every five minutes, each in a rhythm that is a pure
+function of time, spread over the nodes. In real time each is written when due. With a HeartbeatLedger (virtual time)
+a report that repeats the previous one is postponed: `catch_up` writes the latest, dated when it was due, before it is
+read. Only while the node is on and healthy, and no other client touched its Lease.
 """
 
 from __future__ import annotations

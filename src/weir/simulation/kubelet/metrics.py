@@ -1,7 +1,4 @@
-"""What do simulated kubelets count? Upstream's metrics of pods and admission, over all nodes of one process.
-
-Upstream's kubelet is one a node; these are one a process, so they add up what the nodes would say.
-"""
+"""Kubelet metrics of pods and admission, summed over all simulated nodes of the process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What is a node of this class like? Capacity, labels, taints, devices and the lives of its pods, as data.
+"""Node classes: capacity, labels, taints, devices and pod behaviour, as data.
 
-A class comes from a YAML file (`weir node add --class spot.yaml`) or is one of those below. A simulated node carries
-the label `weir.dev/simulated=true`; how its pods live and which devices it has are kept in annotations, so that nodes
-outlive the process that plays them.
+From a YAML file (`weir node add --class spot.yaml`) or built in. A simulated node has the label
+`weir.dev/simulated=true`; pod behaviour and devices are in annotations, so that nodes survive the simulating process.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""What happens to the containers of a pod on its node, and when? A pod's life as a state machine, without effects.
+"""Pod lifecycle on a node as a pure state machine.
 
-Sandbox, init containers one after the other with sidecars staying, ordinary containers, and the end: SIGTERM after
-preStop, SIGKILL when the grace period is over, sidecars last and in reverse order. `advance` brings a life up to a
-time, `due` says when something happens next by itself; the same calls at the same times give the same life, under
-virtual and real time alike.
-Spec: KEP-753 (sidecar containers), core/v1 PodSpec.
-Not here: the steps of one container, restarts and back-off (.container_lifecycle), what the status says about it
-(.pod_status), how containers behave (.behaviour), the effects (.run), whether the pod may start at all (.admit).
+Spec: KEP-753 (sidecar containers), core/v1 PodSpec. Sandbox, init containers in order with sidecars staying, regular
+containers, and termination: preStop, SIGTERM, SIGKILL after the grace period, sidecars last in reverse order.
+`advance` moves to a time, `due` gives the next change; the same calls give the same result under virtual and real
+time.
 """
 
 from __future__ import annotations
@@ -112,7 +109,7 @@ class PodLife(ContainerLifecycle):
         self.pod = pod
         if not pod["metadata"].get(
             "deletionTimestamp"
-        ):  # the deletion itself is told of when the pod has ended
+        ):  # the deletion is reported when the pod has terminated
             self.generation = pod["metadata"].get("generation")
         images = {spec["name"]: spec for spec, _ in containers_of(pod)}
         for each in self.containers:

@@ -1,10 +1,8 @@
-"""What does a pod's status say about its life? Phase, conditions and container statuses, as a kubelet writes them.
+"""Pod status: phase, conditions and container statuses, as a kubelet writes them.
 
 Spec: core/v1 PodStatus; KEP-3085 (PodReadyToStartContainers), KEP-580 (readiness gates). Reasons and messages are
-Kubernetes'.
-What surprises: a phase is final only when no container runs any more, and then also for pods that would have been
-restarted; a condition keeps its lastTransitionTime while its status stays the same.
-Not here: what happens when (weir.simulation.kubelet.pod_lifecycle).
+Kubernetes'. A phase is final only when no container runs, also for pods that would be restarted; a condition keeps
+its lastTransitionTime while its status is unchanged.
 """
 
 from __future__ import annotations

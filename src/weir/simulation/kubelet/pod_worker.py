@@ -1,9 +1,7 @@
-"""What does a simulated kubelet do about one pod? It admits it, lets it live, writes its status, deletes it at its end.
+"""Pod worker: admits a pod, runs its lifecycle, writes its status, deletes it at its end.
 
-The order of writes is a kubelet's: admitted (startTime, containers waiting), each visible step of its containers, the
-final status when the last container has ended, and only then the deletion of the object, which finalizers may delay.
-Not here: what happens when (weir.simulation.kubelet.pod_lifecycle), what the status says (.pod_status), whether the pod
-may run (.admit), nodes and their reports (.run, .heartbeats).
+Writes in a kubelet's order: admission (startTime, containers waiting), each visible step, the final status when the
+last container terminated, then the deletion, which finalizers may delay.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ class PodWorker:
         self._client, self._gates, self._clock = client, gates, clock
         self._pods, self._queue, self._recorder = pods, queue, recorder
         self._chance, self._life_of = chance, life_of
-        self._admitted: set[str] = set()  # uids of pods that were asked about
+        self._admitted: set[str] = set()  # uids of pods that went through admission
         self._rejected: set[str] = set()  # uids of pods that were not admitted
         self._views: dict[
             str, tuple[Document, Pod]
@@ -92,7 +90,7 @@ class PodWorker:
         self._hosts: dict[str, str] = {}  # uid → address of its node
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
-        self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
+        self._deleted: set[str] = set()  # uids of pods whose deletion was sent
         self._logs_kept = True
         self._files = Files()  # what commands that are played have written
         self._next_address = 0
@@ -224,7 +222,7 @@ class PodWorker:
         stage.objects = Objects(found, services)
 
     async def _tell(self, pod: Document, printing: Printing) -> None:
-        """Let the server know what a container prints, for those who read its log."""
+        """Send a container's output to the server, for its log."""
         if not self._logs_kept:
             return
         metadata = pod["metadata"]
@@ -342,7 +340,7 @@ class PodWorker:
         return False
 
     def _others(self, pod: Document) -> Iterator[Pod]:
-        """Yield the pods that were let in on the same node before and have not ended."""
+        """Yield the pods admitted earlier on the same node that have not finished."""
         for other in self._pods.by_index("node", pod["spec"]["nodeName"]):
             uid = other["metadata"]["uid"]
             if uid != pod["metadata"]["uid"] and uid in self._admitted:

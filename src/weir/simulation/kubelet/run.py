@@ -1,9 +1,7 @@
-"""Thousands of kubelets in one process: they report, admit pods, and let them live and end.
+"""Runs simulated kubelets for thousands of nodes in one process.
 
-Every node with the label `weir.dev/simulated=true` is played, wherever it was created. The annotation
-`weir.dev/failed` switches a node off as if its plug were pulled, and taking it away switches it on again.
-Not here: when nodes report (weir.simulation.kubelet.heartbeats), what is done about one pod (.pod_worker), node classes
-(.node_classes), devices and their driver (weir.simulation.drivers.run).
+Every node with the label `weir.dev/simulated=true` is simulated. The annotation `weir.dev/failed` switches a node
+off.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ Document = dict[str, Any]
 
 
 def life_of(node: Document) -> Life:
-    """Return how pods live on *node*, as its annotation says."""
+    """Return the behaviour of pods on *node*, from its annotation."""
     text = (node["metadata"].get("annotations") or {}).get(LIFE)
     if not text:
         return Life()

@@ -1,8 +1,7 @@
-"""Can the volumes of a pod be mounted on its node? The kubelet's own look at each PersistentVolume's node affinity.
+"""Volume mount check of the kubelet: node affinity of PersistentVolumes.
 
-Spec: KEP-5721 "PersistentVolume node affinity"; the texts are upstream's. Whoever put the pod on the node: until every
-volume may be used there, the pod stays Pending and an event says why.
-Not here: which volume a claim is bound to (weir.controllers.storage.persistent_volume).
+Spec: KEP-5721 "PersistentVolume node affinity"; the texts are upstream's. Until every volume is usable on the node,
+the pod stays Pending and an event says why.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a simulated container's command does, played without running anything."""
+"""Playback of simulated containers' commands, without running anything."""

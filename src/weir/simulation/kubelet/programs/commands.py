@@ -1,7 +1,6 @@
-"""What does each command of a script do? Those of busybox whose effect follows from their arguments and files.
+"""Shell commands: busybox utilities whose effect follows from arguments and files.
 
-Spec: POSIX "Shell and Utilities". A command that is not here makes its script one whose end cannot be foretold.
-Not here: how they are put together (.shell).
+Spec: POSIX "Shell and Utilities". A script with any other command is not playable.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Which environment variables does a container have? What its pod, ConfigMaps, Secrets and Services say.
+"""Environment variables of a container, from its pod, ConfigMaps, Secrets and Services.
 
 Spec: core/v1 EnvVar, EnvVarSource, EnvFromSource, ObjectFieldSelector, ResourceFieldSelector; `$(NAME)` in values,
-commands and arguments stands for a variable, `$$(NAME)` for itself. A container whose ConfigMap, Secret or key is
-missing cannot be created; the texts are the kubelet's.
-What surprises: a variable that comes from a file is not known here; a command that could read it cannot be played.
-Not here: reading the objects (weir.simulation.kubelet.pod_worker), what the command does with them (.shell).
+commands and arguments expands to a variable, `$$(NAME)` to itself. A missing ConfigMap, Secret or key prevents the
+start, with the kubelet's messages. Variables from files are unknown; a command that could read one is not playable.
 """
 
 from __future__ import annotations

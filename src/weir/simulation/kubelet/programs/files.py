@@ -1,9 +1,8 @@
-"""Which files do simulated containers have, and since when? What commands wrote, by volume and time.
+"""Files of simulated containers, by volume and time.
 
-A file lies in a container's own layer (gone when it is started again), in an emptyDir of its pod or in a directory of
-its node. Each version has the time from which it is there, because a container's command is played ahead: what it
-writes after a `sleep` is not there before, and never is if the container is killed first.
-Not here: which path is in which volume (.programs).
+A file is in a container's own layer (lost on restart), in an emptyDir or in a directory of the node. Each version has
+a start time, because commands are played ahead: what a command writes after a `sleep` is not there before, and never
+if the container is killed first.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Files:
             return False
         versions = files.setdefault(path, [])
         if len(versions) >= MOST_VERSIONS and versions[-1].at <= at:
-            del versions[0]  # nobody looks back so far
+            del versions[0]  # older versions are not read
         versions.append(Version(at, text, writer))
         return True
 

@@ -1,8 +1,6 @@
-"""What does an image do by itself, and can it be pulled? The images that Kubernetes' own tests and examples use.
+"""Images of Kubernetes' tests and examples: their default program, and whether they can be pulled.
 
-Images that do not exist are known by how people name them: a registry with the label `invalid` (RFC 2606), the tag
-`404`, or a name that says so.
-Not here: what a command does (.commands); that a pull fails for a pod on purpose (weir.simulation.kubelet.behaviour).
+An image is missing if its registry has the label `invalid` (RFC 2606), its tag is `404`, or its name says so.
 """
 
 from __future__ import annotations

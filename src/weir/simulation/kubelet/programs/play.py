@@ -1,11 +1,8 @@
-"""How does a container's command go? Played ahead when the container starts: what it prints, writes, and its end.
+"""Plays a container's command ahead: output, files, exit code.
 
-A command that is understood whole decides how its container behaves, unless an annotation says otherwise; one that is
-not is left to the node's class. Nothing is run: files are those that simulated containers wrote, and there is no
-network.
-Spec: core/v1 Container (command, args, terminationMessagePath, terminationMessagePolicy); decision 89.
-Not here: the shell (.shell) and its commands (.commands); what follows from the end
-(weir.simulation.kubelet.pod_lifecycle).
+Spec: core/v1 Container (command, args, terminationMessagePath, terminationMessagePolicy); decision 89. A command that
+is understood completely decides its container's behaviour unless an annotation does; others use the node's class.
+Nothing is executed: files are those of simulated containers, and there is no network.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ MOST_LOG_LINES: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One run of a container, foretold."""
+    """One run of a container, computed ahead."""
 
     seconds: float  #: until it ends by itself
     exit_code: int

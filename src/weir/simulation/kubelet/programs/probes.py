@@ -1,9 +1,7 @@
-"""When does a container become ready, and when do its probes end it? Foretold when it starts.
+"""Readiness and failure times of a container's probes, computed at its start.
 
-Spec: core/v1 Probe; the numbers that are not set are Kubernetes' defaults. A probe that runs a command which can be
-played answers what the command would; every other one succeeds, because nothing listens in a simulated container.
-What surprises: a container that was ready stays so until it ends, whatever its files become later.
-Not here: what a command answers (.play), what follows (weir.simulation.kubelet.pod_lifecycle).
+Spec: core/v1 Probe; the numbers that are not set are Kubernetes' defaults. An exec probe with a playable command
+gives the command's result; all others succeed. A container that was ready stays ready until it exits.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Document = Mapping[str, Any]
-#: What a probe answers when it looks so many seconds after the start; None: that cannot be told.
+#: A probe's result at a number of seconds after the start; None: unknown.
 Answer = Callable[[Document, float], bool | None]
 MOST_LOOKS: Final = 100
 
@@ -29,7 +27,7 @@ class Foretold:
 
 
 def foretell(container: Document, answer: Answer) -> Foretold:
-    """Return when the probes of a container let it be ready, and end it.
+    """Return when the probes of a container make it ready, and kill it.
 
     >>> foretell({"readinessProbe": {"httpGet": {}, "initialDelaySeconds": 30}}, lambda probe, at: None)
     Foretold(started=0.0, ready=30.0, killed=inf)

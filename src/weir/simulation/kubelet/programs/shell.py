@@ -1,10 +1,8 @@
-"""What does a script print, write and exit with, and after how long? The shell, played without running anything.
+"""Shell interpreter for playback: output, files, exit code and duration of a script.
 
-Time is counted, not spent: `sleep 5` moves the script's clock, and everything it prints or writes carries the time at
-which it does. A script that never ends (`while true; do sleep 1; done`) runs until somebody stops it.
-What surprises: a script is played whole when its container starts, so it sees of other containers what those have been
-played to write by then.
-Not here: how a script reads (.syntax), what each command does (.commands), where files lie (.programs).
+Time is counted, not spent: `sleep 5` advances the script's clock, and output carries its time. An endless script runs
+until it is stopped. A script is played whole when its container starts, so it sees what other containers were played
+to write by then.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ class Printed(NamedTuple):
 class Disk(Protocol):
     """The files that a script sees; times are seconds since it was started."""
 
-    uses: int  #: how often it was asked
+    uses: int  #: number of calls
 
     def read(self, path: str, after: float) -> str | None: ...
 

@@ -1,10 +1,7 @@
-"""How does a shell script read? The part of the POSIX shell's grammar that containers' commands are written in.
+"""Parser for the subset of the POSIX shell that containers' commands use.
 
-Lists, `&&` and `||`, pipelines, `if`, `while`, `until`, `for`, groups, redirections of output, quotes, variables,
-command and arithmetic substitution, and `[[ … ]]` of other shells.
-What surprises: what is not understood is an error (`Unplayable`), never a guess: a script that is read only in part
-would be played wrongly.
-Not here: what commands do (.commands), in which order and when (.shell).
+Lists, `&&` and `||`, pipelines, `if`, `while`, `until`, `for`, groups, output redirection, quotes, variables, command
+and arithmetic substitution, and `[[ … ]]`. Anything else raises `Unplayable`.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ _OPERATORS: Final = ("&&", "||", ";;", ">>", ">&", "<<", "&>", "|", "&", ";", "\
 
 
 class Unplayable(Exception):
-    """A script or program whose end cannot be foretold."""
+    """A script or program that cannot be played."""
 
 
 @dataclass(frozen=True, slots=True)
