@@ -72,7 +72,7 @@ def _wait(pid: int, log: Path, ready: str) -> int:
             return FINE
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            write_document(log.read_text(), nl=False, err=True)
+            click.echo(log.read_text(), nl=False, err=True)
             return os.waitstatus_to_exitcode(status) or 1
         time.sleep(0.05)
     os.kill(pid, signal.SIGTERM)

@@ -79,6 +79,8 @@ def read_files(
                     content = path.read_bytes()
                 else:
                     content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
+                if path is None and not content.strip():
+                    raise ManifestError(Place(name, 1, 1), "nothing was read: the input is empty")
                 documents += read_manifest(content, name)
             except (
                 click.UsageError

@@ -68,6 +68,7 @@ def fetch(url: str) -> bytes:
             content: bytes = answer.read(_MOST_FETCHED + 1)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
+        reason = getattr(reason, "strerror", None) or reason
         raise click.UsageError(f"{url}: cannot be fetched: {reason}") from None
     if len(content) > _MOST_FETCHED:
         raise click.UsageError(f"{url}: more than {_MOST_FETCHED >> 20} MiB; fetch it and give the file")

@@ -7,6 +7,8 @@ and the command line overrides them.
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -321,9 +323,21 @@ def _mend(findings: Iterable[Finding]) -> int:
     for file, own in by_file.items():
         text, number = apply_edits(Path(file).read_bytes().decode(), own)
         if number:
-            Path(file).write_bytes(text.encode())
+            _replace(Path(file), text.encode())
         done += number
     return done
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Put *content* in place of what *file* holds; an interrupt leaves either the one or the other."""
+    file = file.resolve()
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        new.write_bytes(content)
+        shutil.copymode(file, new)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 # ── reporting ────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NoReturn
 
 import click
@@ -24,6 +25,9 @@ USAGE: Final = 2
 CANNOT_SAY: Final = 3
 INTERRUPTED: Final = 130
 BUG: Final = 70
+
+#: Commands that only ask: an interrupt ends them at once, whatever they are doing, and leaves nothing behind.
+QUESTIONS: Final = ("explain", "lint", "cel", "what-if", "skew", "advise", "demo")
 
 #: Every command with what `weir --help` says of it, in this order; a test holds it against the files beside this one.
 SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
@@ -179,10 +183,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def run(args: list[str]) -> int:
     """Return the exit code of `weir *args*`; what went wrong is one line on stderr."""
+    from weir.cli.render import fit_encoding
+
     debug = bool(os.environ.get("WEIR_DEBUG")) or "--debug" in args
+    fit_encoding()
     try:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # weir.cli.start hands Ctrl-C over
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        _take_interrupts_over(args)
         result = weir.main(args=args, prog_name="weir", standalone_mode=False)
     except Exception as error:
         if debug:
@@ -193,8 +199,27 @@ def run(args: list[str]) -> int:
             say_lines(traceback.format_exc().split("\n"), err=True)
         return report(error)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _say("interrupted", INTERRUPTED)
     return result if isinstance(result, int) else FINE
+
+
+def _take_interrupts_over(args: Sequence[str]) -> None:
+    """Take Ctrl-C over from weir.cli.start, in a process that is this command and does not ignore it.
+
+    A question is ended by the signal handler: its simulated cluster may be in the middle of anything, and cannot
+    always be stopped in order from there.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        asks = next((word for word in args if not word.startswith("-")), "") in QUESTIONS
+        signal.signal(signal.SIGINT, _end_now if asks else signal.default_int_handler)
+
+
+def _end_now(number: int, frame: object) -> NoReturn:
+    """Write what was printed so far and one line, and end the process."""
+    with suppress(Exception):  # the signal may have come while this very stream was written to
+        sys.stdout.flush()
+    os.write(2, b"\nweir: interrupted\n" if os.isatty(2) else b"weir: interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 def _instead(error: click.UsageError) -> str:

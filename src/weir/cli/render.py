@@ -7,6 +7,8 @@ output. Weir's own colour is marked by `paint` with private characters that beco
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import shutil
@@ -86,17 +88,48 @@ def say(line: str = "", *, err: bool = False, nl: bool = True) -> None:
 def say_lines(lines: Iterable[str], *, err: bool = False) -> None:
     """Show a person *lines*, all at once."""
     if shown := [visible(line) for line in lines]:
-        write_document("\n".join(shown), err=err)
+        click.echo("\n".join(shown), err=err, color=True)
 
 
-def write_document(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Write a document for programs, or a text in which weir wrote every character, as it is."""
-    click.echo(text, nl=nl, err=err, color=True)
+def write_document(text: str, *, nl: bool = True) -> None:
+    """Write a document for programs, as it is: in UTF-8, whatever the locale."""
+    click.echo(text if shows_unicode(sys.stdout) else text.encode(), nl=nl, color=True)
 
 
 def redraw(text: str) -> None:
     """Show *text* on a terminal's stderr in place of the line that is there."""
-    write_document(f"\r\033[K{visible(text)}", nl=False, err=True)
+    click.echo(f"\r\033[K{visible(text)}", nl=False, err=True, color=True)
+
+
+#: Characters of weir's own texts, for terminals whose encoding has none of them; others are shown as escapes.
+_PLAIN: Final = {
+    "✓": "+", "✗": "x", "…": "...", "→": "->", "←": "<-", "–": "-", "—": "-", "−": "-", "·": "-", "×": "x",
+    "≥": ">=", "≤": "<=", "≠": "!=", "│": "|", "─": "-", "█": "#", "▏": "|", "’": "'", "‘": "'", "“": '"', "”": '"',
+    "«": "<<", "»": ">>", "•": "*", "µ": "u", "°": " deg",
+}  # fmt: skip
+
+
+def shows_unicode(stream: IO[Any]) -> bool:
+    """Return whether every character can be written to *stream*."""
+    return (
+        (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-").startswith(("utf-8", "utf8"))
+    )
+
+
+def fit_encoding() -> None:
+    """Let the standard streams replace what their encoding cannot show, instead of failing."""
+    codecs.register_error("weir.plain", _in_plain_characters)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not shows_unicode(stream):
+            stream.reconfigure(errors="weir.plain")
+
+
+def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    plain = "".join(_PLAIN.get(char) or char.encode("ascii", "backslashreplace").decode() for char in text)
+    return plain, error.end
 
 
 def terminal_width() -> int | None:

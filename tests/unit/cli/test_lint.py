@@ -1,5 +1,6 @@
 """`weir lint` as a user meets it: formats, exit codes, and bad input in one line."""
 
+import io
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -191,3 +192,16 @@ def test_the_compilers_message_keeps_its_lines_and_quiet_has_one(tmp_path, capsy
     assert "undefined field 'kex'\n    | taint.kex == 'a'\n    | .....^\n" in whole
     run(["lint", "--quiet", str(file)])
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_empty_standard_input_is_an_error(text, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    code = run(["lint", "-"])
+    assert (code, "nothing was read: the input is empty" in capsys.readouterr().out) == (1, True)
+
+
+def test_the_line_of_a_binary_file_is_not_shown(tmp_path, capsys):
+    (tmp_path / "x.yaml").write_bytes(b"\x7fELF\x00\x01\x02" * 9)
+    assert run(["lint", str(tmp_path / "x.yaml")]) == 1
+    assert "ELF" not in capsys.readouterr().out

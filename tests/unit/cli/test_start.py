@@ -1,4 +1,4 @@
-"""Ctrl-C while Python is still importing ends a command without a traceback."""
+"""Ctrl-C ends a command without a traceback, also while Python is still importing."""
 
 from __future__ import annotations
 
@@ -30,10 +30,21 @@ def test_ctrl_c_during_an_import_says_nothing(module):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_ctrl_c_during_the_import_of_a_command_says_nothing():
+def test_ctrl_c_during_the_import_of_a_command_is_one_line():
     code = INTERRUPTED_IMPORT.format(module="weir.cli.lint")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "weir: interrupted")
+
+
+@pytest.mark.parametrize("lines", [1, 3, 6, 12, 25])
+def test_ctrl_c_in_a_simulated_cluster_is_one_line(lines):
+    command = [sys.executable, "-u", "-m", "weir", "demo", "kep-5055"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(lines):
+        assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=60)
+    assert (process.returncode, printed.strip()) == (130, "weir: interrupted")
 
 
 def test_a_command_that_was_started_to_ignore_ctrl_c_goes_on_ignoring_it():

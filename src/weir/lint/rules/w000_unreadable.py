@@ -38,6 +38,8 @@ def unreadable(error: ManifestError, text: str) -> Finding:
         message = f"line {line} is indented with a tab, which YAML does not allow ({message})"
         fix = "indent with spaces"
     source = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+    if not source.replace("\t", " ").rstrip("\r").isprintable():  # a binary file
+        source = ""
     return Finding(
         rule=RULE,
         severity=RULE.severity,
