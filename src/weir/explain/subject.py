@@ -18,6 +18,7 @@ from weir.explain.phrases import short
 from weir.lowering.originals import with_expressions
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 from weir.objects.templates import TEMPLATE_PATHS, find_template
+from weir.validate.unknown_fields import find_kind_problem
 
 #: The longest name the API server takes; a longer one is cut where it is shown.
 _LONGEST_NAME: Final = 253
@@ -59,7 +60,13 @@ class Subject:
             raise ViewError(
                 f"kind {str(kind)[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}"
             )
-        return cls(document, kind, stored, source)
+        subject = cls(document, kind, stored, source)
+        version = document.get("apiVersion", "v1" if kind == "Pod" else "")
+        if not isinstance(version, str):
+            raise SubjectError(f"{subject.title}: apiVersion: Expected `str`", ("apiVersion",))
+        if version and (problem := find_kind_problem(version, kind)):
+            raise SubjectError(f"{subject.title}: {problem}", ("apiVersion",))
+        return subject
 
     @property
     def path(self) -> tuple[str, ...]:

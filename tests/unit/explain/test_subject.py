@@ -114,3 +114,20 @@ def test_metadata_of_another_shape_is_refused_with_its_place():
     with pytest.raises(SubjectError, match="metadata: expected an object, got int") as caught:
         Subject.of({"kind": "Pod", "metadata": 7}).pod()
     assert caught.value.path == ("metadata",)
+
+
+@pytest.mark.parametrize(
+    "version, kind, meant",
+    [
+        ("v2", "Pod", "v1"),
+        ("apps/v2", "StatefulSet", "apps/v1"),
+        ("v1", "Deployment", "apps/v1"),
+        ("batch/v3", "Job", "batch/v1"),
+    ],
+)
+def test_a_version_that_does_not_serve_the_kind_is_refused(version, kind, meant):
+    with pytest.raises(
+        SubjectError, match=f'no matches for kind "{kind}" in version "{version}": did you mean {meant}'
+    ) as raised:
+        Subject.of({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}})
+    assert raised.value.path == ("apiVersion",)
