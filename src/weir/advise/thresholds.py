@@ -9,17 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key, partial
-from typing import Final
+from functools import partial
 
 from weir.advise.question import Question, read_tolerations
-from weir.explain.edits.edit import moved_threshold
 from weir.objects.core import Toleration
-from weir.values.integer import IntegerError, parse_int64
-from weir.values.semver import find_tolerant
-
-#: Operators whose value is a threshold; of each, whether a larger threshold is the tighter one.
-TIGHTER_WHEN_LARGER: Final = {"Gt": True, "SemverGt": True, "Lt": False, "SemverLt": False}
+from weir.taints.operators import Comparison, find_comparison
 
 
 @dataclass(frozen=True)
@@ -86,35 +80,29 @@ def candidates(question: Question, toleration: Toleration) -> list[str]:
 
     Of the values that nodes have, each is taken by one of them and by all that follow.
     """
+    comparison = find_comparison(toleration.operator)
+    if comparison is None:
+        return []
     values = {
         taint.value
         for node in question.world.nodes.values()
         for taint in node.taints
         if taint.key == toleration.key and toleration.effect in ("", taint.effect)
     }
-    found = {moved for value in values if (moved := moved_threshold(toleration.operator, value))}
-    return ordered(found, toleration.operator)
+    return ordered({limit for value in values if (limit := comparison.limit_for(value))}, comparison)
 
 
-def ordered(values: set[str], operator: str) -> list[str]:
-    """Return thresholds tightest first; of two spellings of one version the shorter one.
+def ordered(limits: set[str], comparison: Comparison) -> list[str]:
+    """Return limits tightest first; of two spellings of one version the shorter one.
 
-    >>> ordered({"5", "10", "7"}, "Gt"), ordered({"1.10.0", "1.9.0"}, "SemverLt")
+    >>> from weir.taints.operators import OPERATORS
+    >>> ordered({"5", "10", "7"}, OPERATORS["Gt"]), ordered({"1.10.0", "1.9.0"}, OPERATORS["SemverLt"])
     (['10', '7', '5'], ['1.9.0', '1.10.0'])
     """
-    by_name = sorted(values, key=lambda each: (len(each), each))
-    ranked = sorted(by_name, key=cmp_to_key(_compare), reverse=TIGHTER_WHEN_LARGER[operator])
-    return [each for at, each in enumerate(ranked) if not at or _compare(each, ranked[at - 1])]
-
-
-def _compare(one: str, other: str) -> int:
-    try:
-        left, right = parse_int64(one), parse_int64(other)
-    except IntegerError:
-        first, second = find_tolerant(one), find_tolerant(other)
-        assert first is not None and second is not None
-        return (second < first) - (first < second)
-    return (left > right) - (left < right)
+    parse = comparison.scale.parse_label
+    by_name = sorted(limits, key=lambda each: (len(each), each))
+    ranked = sorted(by_name, key=parse, reverse=comparison.direction > 0)
+    return [each for at, each in enumerate(ranked) if not at or parse(each) != parse(ranked[at - 1])]
 
 
 def ordered_tolerations(written: Sequence[Toleration]) -> list[int]:
@@ -122,8 +110,9 @@ def ordered_tolerations(written: Sequence[Toleration]) -> list[int]:
     return [
         at
         for at, each in enumerate(written)
-        if each.operator in TIGHTER_WHEN_LARGER
-        and each.key
+        if each.key
         and not each.expression
-        and moved_threshold(each.operator, each.value)
+        and (comparison := find_comparison(each.operator)) is not None
+        and comparison.direction
+        and comparison.limit_for(each.value)
     ]

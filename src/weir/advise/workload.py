@@ -18,6 +18,7 @@ from weir.explain.subject import Subject
 from weir.explain.workload import wanted_replicas
 from weir.objects.core import Node, Taint, Toleration
 from weir.taints.eviction import stay
+from weir.taints.operators import find_comparison
 from weir.taints.toleration import BLOCKING, find_tolerating, tolerates
 
 #: Tolerations of node conditions are never unused: they wait for a condition.
@@ -155,7 +156,9 @@ def _share(taint: Taint | None, question: Question, nodes: frozenset[str]) -> bo
 
 def _looser(each: Thresholds) -> Iterator[str]:
     """Yield the values looser than today's, nearest first."""
-    ranked = ordered({each.toleration.value, *each.steps}, each.toleration.operator) if each.steps else []
+    comparison = find_comparison(each.toleration.operator)
+    limits = {each.toleration.value, *each.steps}
+    ranked = ordered(limits, comparison) if comparison is not None and each.steps else []
     yield from (
         ranked[ranked.index(each.toleration.value) + 1 :] if each.toleration.value in ranked else each.steps
     )

@@ -68,7 +68,7 @@ def advise(
       weir advise --all --keep 3 -o json
     """
     from weir.client.cluster_gates import API_SERVER, SCHEDULER
-    from weir.objects.features import needed_gates
+    from weir.taints.features import needed_gates
 
     if bool(files) == everything:
         raise click.UsageError("say which workloads: -f FILE, or --all for those of the cluster")

@@ -129,8 +129,8 @@ def _once(
     from weir.explain.report import document as report
     from weir.explain.report import one
     from weir.objects.core import ViewError
-    from weir.objects.features import needed_gates
     from weir.objects.requests import RequestError, pod_requests
+    from weir.taints.features import needed_gates
 
     name = _name(names)
     if not files and not name:
@@ -222,9 +222,9 @@ def _once(
 def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
     """Return the tolerations that a pod has only through weir's operator, as they were written."""
     from weir.client.known_gates import OPERATOR
-    from weir.explain.phrases import gate_of
     from weir.lowering.originals import extended_entries
     from weir.lowering.tolerations import read_entry
+    from weir.taints.toleration import gate_of
 
     return [
         each

@@ -220,7 +220,7 @@ def _run(
     from weir.client.cluster_gates import API_SERVER
     from weir.lint.check import either
     from weir.lint.formats import Run
-    from weir.objects.features import needed_gates
+    from weir.taints.features import needed_gates
 
     known = read_documents(place for place in cluster if place != _LIVE)
     missing: tuple[Missing, ...] = ()

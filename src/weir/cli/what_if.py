@@ -222,7 +222,7 @@ def check_kinds(held: Held, applied: Sequence[Document]) -> None:
 
 def used_gates(held: Held, applied: Sequence[Document]) -> frozenset[str]:
     """Return the gates that an answer depends on."""
-    from weir.objects.features import needed_gates
+    from weir.taints.features import needed_gates
 
     return frozenset(needed_gates([*_flat(held), *_pod_shapes(held), *applied]))
 

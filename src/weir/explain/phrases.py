@@ -9,19 +9,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
+from weir.taints.operators import find_in_affinity, find_operator
 
-#: How each operator is written between the thing compared and the value.
-_SIGNS: Final = {
-    "": "=",
-    "Equal": "=",
-    "Gt": ">",
-    "Lt": "<",
-    "SemverGt": "version >",
-    "SemverLt": "version <",
-    "SemverEq": "version =",
-}
 _LONGEST: Final = 120
 
 
@@ -72,25 +62,14 @@ def asks(toleration: Toleration) -> str:
     """
     if toleration.expression:
         return f"expression {short(toleration.expression, 60)}"
-    if toleration.operator == "Exists":
-        return "any value"
-    sign = _SIGNS.get(toleration.operator)
+    operator = find_operator(toleration.operator)
     value = short(toleration.value, 40) or '""'
-    return f"{sign} {value}" if sign else f"{short(toleration.operator, 40)} {value}"
+    return operator.phrase(value) if operator is not None else f"{short(toleration.operator, 40)} {value}"
 
 
 def taint_name(taint: Taint) -> str:
     """Return the taint without its effect: `sla=940`, or the key alone when it has no value."""
     return f"{taint.key}={taint.value}" if taint.value else taint.key
-
-
-def gate_of(toleration: Toleration) -> str:
-    """Return the feature gate a toleration needs, or "" when it needs none."""
-    if toleration.expression:
-        return TOLERATION_CEL
-    if toleration.operator.startswith("Semver"):
-        return SEMVER_COMPARISON
-    return TOLERATION_COMPARISON if toleration.operator in ("Lt", "Gt") else ""
 
 
 def requires(requirement: NodeSelectorRequirement) -> str:
@@ -105,5 +84,6 @@ def requires(requirement: NodeSelectorRequirement) -> str:
             return "any value"
         case "DoesNotExist":
             return "not to be there"
-    sign = _SIGNS.get(requirement.operator) or short(requirement.operator, 40)
+    operator = find_in_affinity(requirement.operator)
+    sign = operator.symbol if operator is not None else short(requirement.operator, 40)
     return f"{sign} {' '.join(values)}".rstrip()

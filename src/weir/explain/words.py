@@ -11,10 +11,10 @@ from typing import Final
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import CANNOT_ALLOCATE
-from weir.explain.phrases import asks, counted, duration, gate_of, listed, requires, short, taint_name
+from weir.explain.phrases import asks, counted, duration, listed, requires, short, taint_name
 from weir.explain.reasons import Gated, Over, Refused
 from weir.explain.verdict import NodeVerdict
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL
+from weir.gates import TOLERATION_CEL
 from weir.objects.core import Taint
 from weir.objects.requests import show_amount
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
@@ -52,7 +52,8 @@ from weir.scheduler.volume_reasons import (
 )
 from weir.selectors.node import Match
 from weir.taints.eviction import Stay
-from weir.taints.toleration import Outcome
+from weir.taints.operators import VERSIONS, find_comparison, find_in_affinity
+from weir.taints.toleration import Outcome, gate_of
 from weir.values.semver import find_tolerant
 
 #: The heading under which each kind of reason is counted.
@@ -122,9 +123,10 @@ def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
     if Outcome.UNKNOWN_OPERATOR in outcomes:
         return "an operator nobody knows: refused"
     if Outcome.NOT_GREATER in outcomes and len(attempts) == 1:
-        trap = _prerelease_trap(taint.value, (attempts[0].toleration.value,))
-        if trap and attempts[0].toleration.operator == "SemverGt":
-            return f"{trap}: refused"
+        comparison = find_comparison(attempts[0].toleration.operator)
+        if comparison is not None and comparison.scale is VERSIONS:
+            trap = _prerelease_trap(taint.value, (attempts[0].toleration.value,))
+            return f"{trap}: refused" if trap else "refused"
     return "refused"
 
 
@@ -156,7 +158,9 @@ def unmet(unmet: Unmet) -> str:
         case Match.UNREADABLE:
             return f"{said}: this requirement cannot be read, so its term matches no node"
         case Match.GATE_OFF:
-            return f"{said}: not compared, feature gate {SEMVER_COMPARISON} is off"
+            comparison = find_in_affinity(requirement.operator)
+            gate = comparison.affinity_gate if comparison is not None else ""
+            return f"{said}: not compared, feature gate {gate} is off"
     return said
 
 

@@ -1,4 +1,4 @@
-"""How does a SemVer requirement on nodes become a label that any scheduler understands?
+"""Lowering of version requirements on nodes to labels that any scheduler understands.
 
 Spec: stock.md 8. `{key, SemverGt, [version]}` becomes `{lowered.weir.dev/a-<hash>: In ["true"]}`, and a node carries
 the label while its own labels satisfy the original, by weir.selectors' judgement. Required and preferred terms of pods
@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from weir.gates import ALL_FEATURES
+from weir.gates import ALL_FEATURES, EXTENDED
 from weir.lowering.names import LABEL_VALUE, REQUIREMENTS, label_key, labelled_hash, requirement_hash
 from weir.lowering.tolerations import read_originals
 from weir.objects.core import NodeSelectorRequirement
-from weir.selectors.node import SEMVER_OPERATORS, match_requirement
+from weir.selectors.node import match_requirement
+from weir.taints.operators import find_in_affinity
 from weir.validate.node_selector import validate_node_selector_term
 from weir.validate.ratchet import Options
 
@@ -23,7 +24,7 @@ Document = dict[str, Any]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_WITH_SEMVER: Final = Options(semver=True)
+_EVERY_FORM: Final = Options(frozenset(EXTENDED))
 
 
 def mark_affinity(
@@ -73,7 +74,7 @@ def _mark_term(
     expressions = []
     for requirement in term["matchExpressions"]:
         hash_ = labelled_hash(requirement.get("key") or "")
-        if requirement.get("operator") in SEMVER_OPERATORS:
+        if _is_extended(requirement):
             hash_ = requirement_hash(requirement)
             found[hash_] = dict(requirement)
             requirement = {"key": label_key(hash_), "operator": "In", "values": [LABEL_VALUE]}
@@ -81,6 +82,12 @@ def _mark_term(
             found[hash_] = known[hash_]
         expressions.append(dict(requirement))
     return {**term, "matchExpressions": expressions}
+
+
+def _is_extended(requirement: Mapping[str, Any]) -> bool:
+    """Return whether stock clusters do not have the requirement's operator."""
+    operator = find_in_affinity(requirement.get("operator"))
+    return operator is not None and bool(operator.affinity_gate)
 
 
 def affinity_problems(affinity: Mapping[str, Any] | None, at: str) -> list[str]:
@@ -103,8 +110,8 @@ def _term_problems(terms: Any, at: str) -> list[str]:
     return [
         str(error)
         for t, term in enumerate(terms)
-        if any(r.get("operator") in SEMVER_OPERATORS for r in term.get("matchExpressions") or ())
-        for error in validate_node_selector_term(term, at.format(t), _WITH_SEMVER, check_values=False)
+        if any(_is_extended(r) for r in term.get("matchExpressions") or ())
+        for error in validate_node_selector_term(term, at.format(t), _EVERY_FORM, check_values=False)
     ]
 
 

@@ -1,10 +1,10 @@
-"""What does an unmodified cluster have to be told for this pod to be tolerated where weir says so?
+"""Lowering of extended tolerations to entries that an unmodified cluster evaluates.
 
 Spec: stock.md 1, 3, 4, 5. An extended entry becomes a marker; behind it stands one Equal entry for each known triple
 that the marker's original is the first to tolerate. Markers are inert, so scheduler and taint eviction find the entry
 exactly where the original stood, with its tolerationSeconds. `tolerates` of weir.taints decides; there is no second
 matcher. Entries are only ever added, which is all that Kubernetes allows on a living pod.
-What surprises: where an entry that is already there decides with the same outcome, nothing is added. The second of two
+Where an entry that is already there decides with the same outcome, nothing is added. The second of two
 originals that differ only in tolerationSeconds can never be the first to match, and is dropped.
 Not here: workload templates, which get markers only (weir.lowering.templates).
 """
@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from weir.gates import ALL_FEATURES, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.gates import ALL_FEATURES, EXTENDED, TOLERATION_COMPARISON, Gates
 from weir.lowering.grace import joined, split_grace
 from weir.lowering.names import TOLERATIONS, marked_hash, marker_key, toleration_hash
 from weir.lowering.triples import Triple
 from weir.objects.core import Toleration
+from weir.taints.operators import find_operator
 from weir.taints.toleration import tolerates
-from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
+from weir.validate.ratchet import Options
 from weir.validate.tolerations import validate_tolerations
 
 Document = dict[str, Any]
@@ -34,11 +35,9 @@ CEL: Final = "CEL"
 MOST_ENTRIES: Final = 1000
 
 #: What an unmodified cluster evaluates itself, without and with its own numeric operators.
-_STOCK: Final = ALL_FEATURES.replace(
-    {TOLERATION_COMPARISON: False, SEMVER_COMPARISON: False, TOLERATION_CEL: False}
-)
-_STOCK_NUMERIC: Final = ALL_FEATURES.replace({SEMVER_COMPARISON: False, TOLERATION_CEL: False})
-_EVERY_FORM: Final = Options(numeric=True, semver=True, cel=True)
+_STOCK: Final = ALL_FEATURES.replace(dict.fromkeys(EXTENDED, False))
+_STOCK_NUMERIC: Final = _STOCK.replace({TOLERATION_COMPARISON: True})
+_EVERY_FORM: Final = Options(frozenset(EXTENDED))
 MIXED: Final = (
     "operator CEL takes no key and no effect: the expression stands in `value` and reads taint.key, "
     "taint.value and taint.effect"
@@ -56,12 +55,9 @@ def is_extended(entry: Mapping[str, Any], native_numeric: bool = False) -> bool:
     >>> is_extended({"key": "sla", "operator": "Gt", "value": "900"})
     True
     """
-    operator = entry.get("operator") or ""
-    return (
-        operator == CEL
-        or operator in SEMVER_OPERATORS
-        or (operator in NUMERIC_OPERATORS and not native_numeric)
-    )
+    name = entry.get("operator") or ""
+    operator = find_operator(name)
+    return name == CEL or (operator is not None and operator.needs_lowering(stock_gates(native_numeric)))
 
 
 def read_entry(entry: Mapping[str, Any]) -> Toleration:

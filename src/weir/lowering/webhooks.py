@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from weir.lowering.names import LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
 from weir.taints import wellknown
+from weir.taints.operators import OPERATORS, Comparison
 
 Document = dict[str, Any]
 
@@ -42,8 +43,6 @@ CONDITION_KEYS: Final = (
     wellknown.UNSCHEDULABLE,
     wellknown.OUT_OF_SERVICE,
 )
-
-_PLAIN: Final = '["", "Equal", "Exists"]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,10 @@ def _rule(group: str, resources: list[str], operations: list[str], scope: str = 
 
 def _extended(spec: str, *, marked: bool) -> str:
     """Return the condition that the pod spec at *spec* says something extended; *marked*: or was lowered before."""
-    entry = f't.?operator.orValue("") in {_PLAIN} ? MARKER : true'
+    plain = ", ".join(
+        _quoted(name) for name in ("", *(each.name for each in OPERATORS.values() if not each.gate))
+    )
+    entry = f't.?operator.orValue("") in [{plain}] ? MARKER : true'
     marker = f't.?key.orValue("").startsWith({_quoted(MARKER_PREFIX)})' if marked else "false"
     tolerations = f"{spec}.?tolerations.orValue([]).exists(t, {entry.replace('MARKER', marker)})"
     affinity = f"{spec}.?affinity.?nodeAffinity"
@@ -123,7 +125,9 @@ def _extended(spec: str, *, marked: bool) -> str:
 
 
 def _some_requirement(terms: str, term: str, marked: bool) -> str:
-    requirement = 'e.?operator.orValue("").startsWith("Semver")'
+    comparisons = (each for each in OPERATORS.values() if isinstance(each, Comparison))
+    gated = ", ".join(_quoted(each.name) for each in comparisons if each.in_affinity and each.affinity_gate)
+    requirement = f'e.?operator.orValue("") in [{gated}]'
     if marked:
         requirement += f' || e.?key.orValue("").startsWith({_quoted(LABEL_PREFIX)})'
     return f"{terms}.orValue([]).exists(m, {term}.?matchExpressions.orValue([]).exists(e, {requirement}))"

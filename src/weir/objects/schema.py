@@ -82,13 +82,6 @@ ADDED_KINDS: Final = {
     for kind in ("NodeMetrics", "NodeMetricsList", "PodMetrics", "PodMetricsList")
 }
 
-#: Values weir takes in fields whose values Kubernetes 1.37 enumerates, on top of those, by struct without its group.
-ADDED_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("Toleration", "operator"): ("SemverEq", "SemverGt", "SemverLt"),
-    ("NodeSelectorRequirement", "operator"): ("SemverEq", "SemverGt", "SemverLt"),
-    ("DeviceToleration", "operator"): ("Gt", "Lt"),
-}
-
 _HUB: Final = "resource.k8s.io/v1/"
 _RELAXED: Final = "resource.k8s.io/v1alpha4/"
 

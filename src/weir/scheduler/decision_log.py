@@ -18,6 +18,7 @@ from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis
 from weir.selectors.node import Match, match_requirement
+from weir.taints.operators import find_in_affinity
 from weir.taints.toleration import BLOCKING, compares
 
 _UNREAD = {
@@ -112,12 +113,11 @@ def _requirements(pod: Pod) -> list[NodeSelectorRequirement]:
         return []
     terms = list(affinity.required.node_selector_terms or ()) if affinity.required else []
     terms += [each.preference for each in affinity.preferred or ()]
-    compared = ("Gt", "Lt", "SemverGt", "SemverLt", "SemverEq")
     return [
         requirement
         for term in terms
         for requirement in term.match_expressions or ()
-        if requirement.operator in compared
+        if find_in_affinity(requirement.operator) is not None
     ]
 
 

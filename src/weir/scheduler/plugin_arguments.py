@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from weir.gates import EXTENDED
 from weir.objects.core import NodeAffinity, TopologySpreadConstraint, read
 from weir.scheduler.config_fields import Fields
 from weir.scheduler.plugins.node_resources_fit import FitArguments
@@ -21,7 +22,7 @@ _TYPE: Final = ("apiVersion", "kind")
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 _MOST: Final = 2**31 - 1
 #: The profile's affinity may use every operator; a gate that is off makes a term match nothing.
-_OPEN: Final = Options(semver=True)
+_OPEN: Final = Options(frozenset(EXTENDED))
 
 
 def read_arguments(

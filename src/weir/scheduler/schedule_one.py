@@ -38,7 +38,7 @@ from weir.scheduler.preemption_eviction import disruption_budgets, evict_victims
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.queueing_hints import ClusterEvent
 from weir.scheduler.status_reporter import PODS, StatusReporter
-from weir.taints.operators import NUMERIC
+from weir.taints.operators import INTEGERS, find_comparison
 
 
 class ScheduleOne:
@@ -175,7 +175,8 @@ class ScheduleOne:
         waited = self.clock.monotonic() - (item.first_attempt or item.timestamp)
         attempts = str(item.attempts) if item.attempts < 15 else "15+"
         self.metrics.sli_duration.child(attempts).observe(max(waited, 0.0))
-        if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
+        comparisons = (find_comparison(toleration.operator) for toleration in pod.tolerations)
+        if any(comparison is not None and comparison.scale is INTEGERS for comparison in comparisons):
             self.metrics.numeric_tolerations.child(profile).inc()
         self._log.v(2, "Successfully bound pod to node", pod=ref(pod), node=node, attempts=item.attempts)
         note = f"Successfully assigned {pod.key} to {node}"

@@ -24,10 +24,8 @@ from weir.objects.core import (
     PreferredSchedulingTerm,
 )
 from weir.objects.volumes import PersistentVolume
-from weir.values.integer import IntegerError, parse_int64
-from weir.values.semver import find_tolerant
+from weir.taints.operators import Comparison, find_in_affinity
 
-SEMVER_OPERATORS: Final = frozenset({"SemverLt", "SemverGt", "SemverEq"})
 NODE_NAME_FIELD: Final = "metadata.name"
 
 _KEY_NAME: Final = re.compile(r"(?=.{1,63}\Z)([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
@@ -65,9 +63,11 @@ def match_requirement(requirement: NodeSelectorRequirement, labels: Mapping[str,
     <Match.MATCHES: 'matches'>
     """
     values = requirement.values or ()
-    if not _readable(requirement, values, gates):
-        gated = requirement.operator in SEMVER_OPERATORS and not gates.semver
-        return Match.GATE_OFF if gated else Match.UNREADABLE
+    comparison = find_in_affinity(requirement.operator)
+    if comparison is not None and not _enabled(comparison, gates):
+        return Match.GATE_OFF
+    if not _readable(requirement, comparison):
+        return Match.UNREADABLE
     found = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -82,51 +82,29 @@ def match_requirement(requirement: NodeSelectorRequirement, labels: Mapping[str,
             return Match.MATCHES if found is None else Match.HAS_LABEL
     if found is None:
         return Match.MISSING_LABEL
-    if requirement.operator in SEMVER_OPERATORS:
-        return _match_semver(requirement.operator, found, values[0])
-    return _match_integer(requirement.operator, found, values[0])
+    assert comparison is not None  # no other operator can be read
+    outcome = comparison.compare_label(values[0], found)
+    return Match.MATCHES if outcome else Match[outcome.name]
 
 
-def _match_integer(operator: str, found: str, asked: str) -> Match:
-    value, limit = _int64(found), _int64(asked)
-    if value is None or limit is None:
-        return Match.NOT_AN_INTEGER
-    if operator == "Gt":
-        return Match.MATCHES if value > limit else Match.NOT_GREATER
-    return Match.MATCHES if value < limit else Match.NOT_LESS
+def _enabled(comparison: Comparison, gates: Gates) -> bool:
+    return not comparison.affinity_gate or gates.enabled(comparison.affinity_gate)
 
 
-def _match_semver(operator: str, found: str, asked: str) -> Match:
-    value, limit = find_tolerant(found), find_tolerant(asked)
-    if value is None or limit is None:
-        return Match.NOT_A_VERSION
-    if operator == "SemverGt":
-        return Match.MATCHES if value > limit else Match.NOT_GREATER
-    if operator == "SemverLt":
-        return Match.MATCHES if value < limit else Match.NOT_LESS
-    return Match.MATCHES if value == limit else Match.OTHER_VALUE
-
-
-def _readable(requirement: NodeSelectorRequirement, values: tuple[str, ...], gates: Gates) -> bool:
+def _readable(requirement: NodeSelectorRequirement, comparison: Comparison | None) -> bool:
     """Return whether the scheduler could parse *requirement* at all."""
-    match requirement.operator:
-        case "In" | "NotIn":
-            shaped = len(values) > 0
-        case "Exists" | "DoesNotExist":
-            shaped = not values
-        case "Gt" | "Lt":
-            shaped = len(values) == 1 and _int64(values[0]) is not None
-        case operator if operator in SEMVER_OPERATORS:
-            # A version may carry `+build`, which no label value can: only its own parser judges it.
-            return (
-                gates.semver
-                and len(values) == 1
-                and find_tolerant(values[0]) is not None
-                and _is_label_key(requirement.key)
-            )
-        case _:
-            return False
-    return shaped and _is_label_key(requirement.key) and all(map(_is_label_value, values))
+    values = requirement.values or ()
+    labels_only = True
+    if comparison is not None:
+        labels_only = comparison.scale.labels_only
+        shaped = len(values) == 1 and comparison.scale.parse_label(values[0]) is not None
+    elif requirement.operator in ("In", "NotIn"):
+        shaped = len(values) > 0
+    else:
+        shaped = requirement.operator in ("Exists", "DoesNotExist") and not values
+    return (
+        shaped and _is_label_key(requirement.key) and (not labels_only or all(map(_is_label_value, values)))
+    )
 
 
 def _is_label_value(text: str) -> bool:
@@ -136,13 +114,6 @@ def _is_label_value(text: str) -> bool:
 def _is_label_key(text: str) -> bool:
     prefix, slash, name = text.rpartition("/")
     return _KEY_NAME.match(name) is not None and (not slash or _KEY_PREFIX.match(prefix) is not None)
-
-
-def _int64(text: str) -> int | None:
-    try:
-        return parse_int64(text)
-    except IntegerError:
-        return None
 
 
 def match_field(requirement: NodeSelectorRequirement, node_name: str) -> Match:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
-from weir.taints.operators import NUMERIC, UNREADABLE, Outcome
+from weir.taints.operators import INTEGERS, UNREADABLE, Comparison, Outcome, find_comparison
 from weir.taints.toleration import Evaluate, tolerates
 from weir.values.integer import IntegerError, parse_integer
 
@@ -124,8 +124,9 @@ class TaintJudge:
         if entry.expression or not entry.key:
             self._each(entry, range(start, len(self.taints)), flags)
         elif (key := self._by_key.get(entry.key)) is not None:
-            if entry.operator in NUMERIC and self._gates.numeric:
-                self._all_at_once(entry, key, flags, start)
+            comparison = find_comparison(entry.operator)
+            if comparison and comparison.scale is INTEGERS and self._gates.enabled(comparison.gate):
+                self._all_at_once(entry, comparison, key, flags, start)
             else:
                 self._each(entry, (number for number in key.numbers if number >= start), flags)
         if known is None and len(self._known) >= MOST_TOLERATIONS:
@@ -142,7 +143,9 @@ class TaintJudge:
             elif outcome in UNREADABLE:
                 self.unreadable.append((entry, self.taints[number], outcome))
 
-    def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools, start: int) -> None:
+    def _all_at_once(
+        self, entry: Toleration, comparison: Comparison, key: _Key, flags: Bools, start: int
+    ) -> None:
         self.comparisons += len(key.numbers)
         numbers, values, readable, there = key.columns()
         if entry.effect not in there:
@@ -158,7 +161,7 @@ class TaintJudge:
                 self.unreadable.append((entry, taint, Outcome.TOLERATION_NOT_AN_INTEGER))
             return
         compared = readable[entry.effect]
-        holds = compared & (values > limit if entry.operator == "Gt" else values < limit)
+        holds = compared & comparison.holds(values, limit)
         flags[numbers[holds]] = True
         made, matched = int(np.count_nonzero(compared & new)), int(np.count_nonzero(holds & new))
         self.numeric[entry.operator, "match"] += matched

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from weir.gates import Gates
+from weir.gates import TOLERATION_CEL, Gates
 from weir.objects.core import Taint, Toleration
-from weir.taints.operators import NUMERIC, OPERATORS, SEMVER, Outcome, unknown
+from weir.taints.operators import Outcome, find_comparison, find_operator
 
 __all__ = [
     "BLOCKING",
@@ -25,6 +25,7 @@ __all__ = [
     "Outcome",
     "compares",
     "find_tolerating",
+    "gate_of",
     "tolerates",
     "untolerated",
 ]
@@ -55,7 +56,10 @@ def tolerates(
         return Outcome.OTHER_EFFECT
     if toleration.key and toleration.key != taint.key:
         return Outcome.OTHER_KEY
-    return OPERATORS.get(toleration.operator, unknown)(toleration.value, taint.value, gates)
+    operator = find_operator(toleration.operator)
+    if operator is None:
+        return Outcome.UNKNOWN_OPERATOR
+    return operator.compare(toleration.value, taint.value, gates)
 
 
 def _shared_evaluate() -> Evaluate:
@@ -67,7 +71,15 @@ def _shared_evaluate() -> Evaluate:
 
 def compares(toleration: Toleration) -> bool:
     """Return whether *toleration* reads the taint's value, so that it may meet one it cannot read."""
-    return bool(toleration.expression) or toleration.operator in NUMERIC or toleration.operator in SEMVER
+    return bool(toleration.expression) or find_comparison(toleration.operator) is not None
+
+
+def gate_of(toleration: Toleration) -> str:
+    """Return the feature gate that *toleration* needs, or "" when it needs none."""
+    if toleration.expression:
+        return TOLERATION_CEL
+    operator = find_comparison(toleration.operator)
+    return "" if operator is None else operator.gate
 
 
 def find_tolerating(

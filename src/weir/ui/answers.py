@@ -22,7 +22,7 @@ from weir.explain.report import document as report
 from weir.explain.report import one
 from weir.explain.verdict import Group
 from weir.gates import Gates
-from weir.objects.features import needed_gates
+from weir.taints.features import needed_gates
 from weir.ui.matrix import Cell, Matrix, Row, make_matrix
 from weir.ui.remembered import Memory
 from weir.ui.source import Seen, lacking

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from weir.cli._certainty import distinct
 from weir.cli.what_if import check_kinds, not_considered, run_copy, used_gates
-from weir.explain.edits.edit import moved_threshold
 from weir.gates import GateError, Gates, parse_settings
 from weir.objects.core import Node, Pod, Taint
 from weir.selectors.labels import SelectorError, parse
 from weir.taints.eviction import stay
 from weir.taints.notation import NODE_EFFECTS, TaintNotationError, parse_taint
+from weir.taints.operators import find_comparison
 from weir.taints.toleration import EVICTING
 from weir.ui.source import Seen
 from weir.values.integer import IntegerError, parse_int64
@@ -288,18 +288,9 @@ def _beside(seen: Seen, key: str) -> Iterable[str]:
     for workload in seen.workloads:
         for each in _tolerations(workload.subject.pod_spec):
             if each.get("key") == key and isinstance(each.get("value"), str):
-                yield from _across(str(each.get("operator") or "Equal"), each["value"])
-
-
-def _across(operator: str, value: str) -> Iterable[str]:
-    """Yield the first value past a threshold.
-
-    >>> list(_across("Gt", "950")), list(_across("Lt", "20")), list(_across("SemverGt", "1.2.3"))
-    (['951'], ['19'], ['1.2.4'])
-    """
-    other = {"Gt": "Lt", "Lt": "Gt", "SemverGt": "SemverLt", "SemverLt": "SemverGt"}.get(operator)
-    if other and (moved := moved_threshold(other, value)):
-        yield moved
+                comparison = find_comparison(each.get("operator"))
+                if comparison is not None and (value := comparison.beside(each["value"])):
+                    yield value
 
 
 def _carried(seen: Seen, key: str) -> set[str]:

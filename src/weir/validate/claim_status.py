@@ -7,7 +7,6 @@ off.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from weir.validate.addresses import canonical_interface
@@ -24,7 +23,7 @@ from weir.validate.device_names import validate_device_name, validate_driver_nam
 from weir.validate.device_taints import validate_device_tolerations, validate_json_object
 from weir.validate.field import Document, Errors, forbidden, invalid, required, too_many
 from weir.validate.node_selector import validate_node_selector
-from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
+from weir.validate.ratchet import Options, toleration_gates
 from weir.validate.request_references import (
     Names,
     over_limit,
@@ -72,13 +71,7 @@ def _requests(spec: Document) -> list[Document]:
 
 def _with_spec_operators(options: Options, spec: Document) -> Options:
     tolerations = [t for request in _requests(spec) for t in request.get("tolerations") or ()]
-    operators = {toleration.get("operator") for toleration in tolerations}
-    numeric = options.numeric or bool(operators & NUMERIC_OPERATORS)
-    semver = options.semver or bool(operators & SEMVER_OPERATORS)
-    cel = options.cel or any(toleration.get("expression") for toleration in tolerations)
-    if (numeric, semver, cel) == (options.numeric, options.semver, options.cel):
-        return options
-    return replace(options, numeric=numeric, semver=semver, cel=cel)
+    return options.with_features(toleration_gates(tolerations))
 
 
 def _validate_allocation(allocation: Document, spec: Document, options: Options, slashes: bool) -> Errors:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.taints.operators import find_in_affinity, names_of
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
-from weir.validate.ratchet import SEMVER_OPERATORS, Options
+from weir.validate.ratchet import Options
 from weir.values.names import check_dns1123_subdomain, check_label_key, check_label_value
-from weir.values.semver import SemverError, parse_tolerant
 
 NO_TERMS: Final = "must have at least one node selector term"
 NOT_AN_OPERATOR: Final = "not a valid selector operator"
 NEEDS_VALUES: Final = "must be specified when `operator` is 'In' or 'NotIn'"
 TAKES_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-ONE_NUMBER: Final = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-ONE_VERSION: Final = (
-    "must be specified single value when `operator` is 'SemverLt' or 'SemverGt' or 'SemverEq'"
-)
+ONE_VALUE: Final = "must be specified single value when `operator` is {}"
 ONE_FIELD_VALUE: Final = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
 NOT_A_FIELD: Final = "not a valid field selector key"
 
@@ -53,17 +50,13 @@ def _validate_expression(requirement: Document, at: str, options: Options, check
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             yield forbidden(f"{at}.values", TAKES_NO_VALUES)
-    elif operator in ("Gt", "Lt"):
+    elif (comparison := find_in_affinity(operator)) and options.allows(comparison.affinity_gate):
         if len(values) != 1:
-            yield required(f"{at}.values", ONE_NUMBER)
-    elif operator in SEMVER_OPERATORS and options.semver:
-        if len(values) != 1:
-            yield required(f"{at}.values", ONE_VERSION)
+            alike = names_of(comparison.scale, in_affinity=True)
+            yield required(f"{at}.values", ONE_VALUE.format(" or ".join(f"'{name}'" for name in alike)))
         for i, value in enumerate(values):
-            try:
-                parse_tolerant(value)
-            except SemverError as error:
-                yield invalid(f"{at}.values[{i}]", value, str(error))
+            for problem in comparison.scale.label_problems(value):
+                yield invalid(f"{at}.values[{i}]", value, problem)
     else:
         yield invalid(f"{at}.operator", Enum(operator), NOT_AN_OPERATOR)
     yield from each_invalid(f"{at}.key", key, check_label_key(key))

@@ -7,17 +7,15 @@ operators in tolerations and in node affinity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from weir.gates import Gates
+from weir.gates import EXTENDED, TOLERATION_CEL, Gates
+from weir.taints.operators import find_comparison, find_in_affinity
 from weir.validate.field import Document
 from weir.values.names import check_label_value
-
-NUMERIC_OPERATORS: Final = frozenset({"Lt", "Gt"})
-SEMVER_OPERATORS: Final = frozenset({"SemverLt", "SemverGt", "SemverEq"})
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -27,14 +25,21 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 class Options:
     """Which forms a document may use, and which checks an update is spared."""
 
-    numeric: bool = False  #: `Lt` and `Gt` in tolerations
-    semver: bool = False  #: `SemverLt`, `SemverGt`, `SemverEq` in tolerations and node affinity
-    cel: bool = False  #: `expression` in tolerations
+    features: frozenset[str] = frozenset()  #: the gates whose operators and expressions may be used
     label_values: bool = True  #: check the values of required node-affinity terms
     mutable_pv_affinity: bool = False
     raw: bool = False  #: the document has not been defaulted: absent fields mean their default
     shares: bool = True  #: devices may be allocated several times, by capacity
     never: bool = False  #: the object takes none of the gated forms, whatever the gates
+
+    def allows(self, gate: str) -> bool:
+        """Return whether a form may be used that needs *gate*; "" needs none."""
+        return not gate or gate in self.features
+
+    def with_features(self, used: Iterable[str]) -> Options:
+        """Return the options of an object that uses these gates' forms already."""
+        features = self.features.union(used)
+        return self if features == self.features else replace(self, features=features)
 
 
 #: Options for objects that never take gated forms (RuntimeClass tolerations).
@@ -45,9 +50,7 @@ CLOSED: Final = Options(never=True)
 def options_for(gates: Gates, raw: bool = False) -> Options:
     """Return the options of a create: exactly what the gates say."""
     return Options(
-        numeric=gates.numeric,
-        semver=gates.semver,
-        cel=gates.cel,
+        features=frozenset(gate for gate in EXTENDED if gates.enabled(gate)),
         mutable_pv_affinity=gates.enabled("MutablePVNodeAffinity"),
         raw=raw,
         shares=gates.enabled("DRAConsumableCapacity"),
@@ -59,18 +62,8 @@ def pod_options(gates: Gates, old_spec: Document | None, raw: bool = False) -> O
     options = options_for(gates, raw)
     if not old_spec:
         return options
-    tolerations = old_spec.get("tolerations") or ()
-    operators = {toleration.get("operator", "") for toleration in tolerations}
-    expressions = list(_expressions(old_spec))
-    return replace(
-        options,
-        numeric=options.numeric or not operators.isdisjoint(NUMERIC_OPERATORS),
-        semver=options.semver
-        or not operators.isdisjoint(SEMVER_OPERATORS)
-        or any(requirement.get("operator") in SEMVER_OPERATORS for requirement in expressions),
-        cel=options.cel or any(toleration.get("expression") for toleration in tolerations),
-        label_values=not has_invalid_values(_required(old_spec)),
-    )
+    used = toleration_gates(old_spec.get("tolerations") or ()) | _affinity_gates(_expressions(old_spec))
+    return replace(options.with_features(used), label_values=not has_invalid_values(_required(old_spec)))
 
 
 def volume_options(gates: Gates, old_spec: Document | None, raw: bool = False) -> Options:
@@ -79,16 +72,25 @@ def volume_options(gates: Gates, old_spec: Document | None, raw: bool = False) -
     required = ((old_spec or {}).get("nodeAffinity") or {}).get("required")
     if not required:
         return options
-    uses_semver = any(
-        requirement.get("operator") in SEMVER_OPERATORS
+    requirements = (
+        requirement
         for term in required.get("nodeSelectorTerms") or ()
         for requirement in term.get("matchExpressions") or ()
     )
-    return replace(
-        options,
-        semver=options.semver or uses_semver,
-        label_values=not has_invalid_values(required),
-    )
+    used = _affinity_gates(requirements)
+    return replace(options.with_features(used), label_values=not has_invalid_values(required))
+
+
+def toleration_gates(tolerations: Iterable[Any]) -> set[str]:
+    """Return the gates that stored *tolerations* of a pod or of a claim's requests need."""
+    found = {TOLERATION_CEL for toleration in tolerations if toleration.get("expression")}
+    operators = (find_comparison(toleration.get("operator")) for toleration in tolerations)
+    return found | {operator.gate for operator in operators if operator is not None}
+
+
+def _affinity_gates(requirements: Iterable[Any]) -> set[str]:
+    operators = (find_in_affinity(requirement.get("operator")) for requirement in requirements)
+    return {operator.affinity_gate for operator in operators if operator is not None} - {""}
 
 
 def has_invalid_values(selector: Document | None) -> bool:

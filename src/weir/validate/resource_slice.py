@@ -132,7 +132,7 @@ def _validate_node_selection(spec: Document, context: Context) -> Errors:
 
 def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
     # KEP-5721: DynamicResources does not use the Semver operators, so slices may not contain them.
-    options = dataclasses.replace(options_for(context.gates, context.raw), semver=False)
+    options = dataclasses.replace(options_for(context.gates, context.raw), features=frozenset())
     yield from validate_node_selector(selector, at, options)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1 and at == "spec.nodeSelector":

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
+from weir.gates import TOLERATION_CEL
+from weir.taints.operators import OPERATORS, find_comparison, names_of
 from weir.validate.field import (
     Document,
     Enum,
@@ -21,17 +23,11 @@ from weir.validate.field import (
     not_supported,
     too_long,
 )
-from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
-from weir.values.integer import IntegerError, canonical_problem, parse_int64
+from weir.validate.ratchet import Options
 from weir.values.names import byte_length, check_label_key, check_label_value
-from weir.values.semver import SemverError, parse_tolerant
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EFFECTS_OR_NONE: Final = frozenset({"", *EFFECTS})
-
-#: What the message names; the same list whatever the gates.
-_BASIC: Final = ("Equal", "Exists")
-_WITH_NUMERIC: Final = ("Equal", "Exists", "Lt", "Gt")
 
 EMPTY_KEY: Final = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 SECONDS_NEED_NO_EXECUTE: Final = "effect must be 'NoExecute' when `tolerationSeconds` is set"
@@ -100,30 +96,23 @@ def validate_operator(operator: str, value: str, at: str, options: Options) -> E
 
 def validate_comparison(operator: str, value: str, at: str, options: Options) -> Errors:
     """Yield what is wrong with an operator that compares; also the way to refuse an unknown one."""
-    if operator in NUMERIC_OPERATORS:
-        if not options.numeric:
-            yield not_supported(f"{at}.operator", operator, _WITH_NUMERIC)
-            return
-        if problem := canonical_problem(value):
+    comparison = find_comparison(operator)
+    if comparison is not None and options.allows(comparison.gate):
+        for problem in comparison.scale.problems(value):
             yield invalid(f"{at}.value", value, problem)
-        try:
-            parse_int64(value)
-        except IntegerError as error:
-            yield invalid(f"{at}.value", value, str(error))
-    elif operator in SEMVER_OPERATORS and options.semver:
-        try:
-            parse_tolerant(value)
-        except SemverError as error:
-            yield invalid(f"{at}.value", value, str(error))
-    else:
-        yield not_supported(f"{at}.operator", operator, _BASIC)
+        return
+    # What the message names does not depend on the gates.
+    supported = [each.name for each in OPERATORS.values() if not each.gate]
+    if comparison is not None and comparison.scale.named_when_off:
+        supported += names_of(comparison.scale)
+    yield not_supported(f"{at}.operator", operator, supported)
 
 
 def validate_expression(toleration: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with a toleration that is an expression (KEP-5500)."""
     expression: str = toleration["expression"]
     where = f"{at}.expression"
-    if not options.cel:
+    if not options.allows(TOLERATION_CEL):
         yield forbidden(where, NEVER if options.never else CEL_OFF)
         return
     if any(toleration.get(field) for field in ("key", "value", "operator", "effect")):

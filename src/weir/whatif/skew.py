@@ -20,12 +20,12 @@ from typing import Any, Final
 from weir.errors import ApiError
 from weir.gates import ALL_FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.objects.core import NodeSelector, NodeSelectorTerm, Pod, read
-from weir.objects.features import needed_gates
 from weir.objects.templates import find_template
 from weir.selectors.node import Match, match_requirement, required_selector
 from weir.simulation.cluster import Cluster, ComponentGates
+from weir.taints.features import needed_gates
 from weir.taints.notation import parse_taint
-from weir.values.semver import SemverError, parse_tolerant
+from weir.taints.operators import find_operator
 
 Document = dict[str, Any]
 COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
@@ -141,7 +141,7 @@ def nodes_for(pod: Document) -> list[NodeShape]:
             )
         if (key := toleration.get("key")) is None or str(key).startswith("node.kubernetes.io/"):
             continue
-        value = _tolerated(toleration.get("operator") or "Equal", str(toleration.get("value") or ""))
+        value = _accepted(toleration.get("operator") or "", str(toleration.get("value") or ""))
         effect = toleration.get("effect") or "NoExecute"
         taints.append(f"{key}{'=' + value if value else ''}:{effect}")
     terms = (required_selector(read(Pod, pod)) or NodeSelector()).node_selector_terms or (NodeSelectorTerm(),)
@@ -161,7 +161,7 @@ def _labels_for(term: NodeSelectorTerm) -> dict[str, str]:
     for requirement in term.match_expressions or ():
         same = [each for each in term.match_expressions or () if each.key == requirement.key]
         offered = [
-            _tolerated(each.operator, value) for each in same for value in each.values or ("",) if each.key
+            _accepted(each.operator, value) for each in same for value in each.values or ("",) if each.key
         ]
         fitting = (
             value
@@ -173,25 +173,14 @@ def _labels_for(term: NodeSelectorTerm) -> dict[str, str]:
     return found
 
 
-def _tolerated(operator: str, value: str) -> str:
-    """Return a taint's value that the operator accepts.
+def _accepted(name: str, value: str) -> str:
+    """Return a value of a taint or a label that the operator accepts.
 
-    >>> _tolerated("Gt", "900"), _tolerated("SemverLt", "1.2.3"), _tolerated("Equal", "a")
-    ('901', '1.2.2', 'a')
+    >>> _accepted("Gt", "900"), _accepted("SemverLt", "1.2.3"), _accepted("Equal", "a"), _accepted("Exists", "")
+    ('901', '1.2.2', 'a', '')
     """
-    step = {"Gt": 1, "Lt": -1, "SemverGt": 1, "SemverLt": -1}.get(operator)
-    if step is None:
-        return value if operator != "Exists" else ""
-    if not operator.startswith("Semver"):
-        return str(int(value) + step) if value.lstrip("-").isdigit() else value
-    try:
-        version = parse_tolerant(value)
-    except SemverError:
-        return value
-    parts = [version.major, version.minor, version.patch]
-    last = next((i for i in (2, 1, 0) if parts[i] + step >= 0), 2)
-    parts[last] = max(parts[last] + step, 0)
-    return ".".join(map(str, parts))
+    operator = find_operator(name)
+    return value if operator is None else operator.value_for(value)
 
 
 def component_sets(gates: Iterable[str], *, every: bool = False) -> list[dict[str, str]]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, TOLERATION_CEL
-from weir.objects.features import needed_gates
 from weir.objects.templates import TEMPLATE_PATHS, find_template
+from weir.taints.features import needed_gates
 
 Document = Mapping[str, Any]
 #: In which order components lose a feature, and get one: who accepts and places stops first, who keeps comes last.

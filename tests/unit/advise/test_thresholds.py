@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.advise.clusters import ask, entry, node, workload
 from weir.advise.thresholds import find_thresholds, ordered, ordered_tolerations
 from weir.objects.core import Toleration
+from weir.taints.operators import OPERATORS
 
 RATED = [
     node("n1", "a", sla="951"),
@@ -65,7 +66,7 @@ def test_only_thresholds_that_can_be_read_are_thresholds():
 
 
 def test_two_spellings_of_one_version_are_one_step():
-    assert ordered({"v1.2.0", "1.2.0", "1.3.0"}, "SemverGt") == ["1.3.0", "1.2.0"]
+    assert ordered({"v1.2.0", "1.2.0", "1.3.0"}, OPERATORS["SemverGt"]) == ["1.3.0", "1.2.0"]
 
 
 @settings(max_examples=15)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weir.gates import EXTENDED
 from weir.validate.device_taints import (
     validate_device_taint,
     validate_device_tolerations,
@@ -12,7 +13,7 @@ from weir.validate.device_taints import (
 from weir.validate.ratchet import Options
 from weir.validate.tolerations import EMPTY_KEY
 
-ALL = Options(numeric=True, semver=True, cel=True)
+ALL = Options(frozenset(EXTENDED))
 OBJECT = "must be a valid JSON object"
 BYTES = "may not be more than {} bytes"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES, EXTENDED, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
 from weir.validate.ratchet import CLOSED, Options, options_for, pod_options, volume_options
 
 REQUIRED, PREFERRED = (
@@ -35,14 +35,17 @@ def preferred(*expressions):
     ("old", "spared"),
     [
         ({}, {}),
-        ({"tolerations": [{"operator": "Gt"}]}, {"numeric": True}),
-        ({"tolerations": [{"operator": "Exists"}, {"operator": "Lt"}]}, {"numeric": True}),
-        ({"tolerations": [{"operator": "SemverEq"}]}, {"semver": True}),
-        ({"tolerations": [{"expression": "true"}]}, {"cel": True}),
+        ({"tolerations": [{"operator": "Gt"}]}, {"features": frozenset({TOLERATION_COMPARISON})}),
+        (
+            {"tolerations": [{"operator": "Exists"}, {"operator": "Lt"}]},
+            {"features": frozenset({TOLERATION_COMPARISON})},
+        ),
+        ({"tolerations": [{"operator": "SemverEq"}]}, {"features": frozenset({SEMVER_COMPARISON})}),
+        ({"tolerations": [{"expression": "true"}]}, {"features": frozenset({TOLERATION_CEL})}),
         ({"tolerations": [{"operator": "Exists"}]}, {}),
-        (required(expression("SemverGt")), {"semver": True}),
+        (required(expression("SemverGt")), {"features": frozenset({SEMVER_COMPARISON})}),
         (required(expression("Gt")), {}),
-        (preferred(expression("SemverLt")), {"semver": True}),
+        (preferred(expression("SemverLt")), {"features": frozenset({SEMVER_COMPARISON})}),
         (preferred(expression("In")), {}),
         (required(expression(values=("not a label!",))), {"label_values": False}),
         (required(expression(), expression(values=("a", "-"))), {"label_values": False}),
@@ -56,13 +59,14 @@ def test_a_pod_may_go_on_with_what_it_was_stored_with(old, spared):
 
 def test_without_an_old_spec_the_gates_decide():
     assert pod_options(ALL_FEATURES, None) == options_for(ALL_FEATURES)
-    assert pod_options(ALL_FEATURES, None).semver and not pod_options(OFF, None).semver
+    assert pod_options(ALL_FEATURES, None).allows(SEMVER_COMPARISON)
+    assert not pod_options(OFF, None).allows(SEMVER_COMPARISON)
 
 
 @pytest.mark.parametrize("gates", [OFF, ALL_FEATURES])
 def test_what_a_gate_allows_needs_no_ratchet(gates):
     found = pod_options(gates, {"containers": []})
-    assert (found.numeric, found.semver, found.cel) == (gates.numeric, gates.semver, gates.cel)
+    assert all(found.allows(gate) == gates.enabled(gate) for gate in EXTENDED) and found.allows("")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_what_a_gate_allows_needs_no_ratchet(gates):
         ({"required": {"nodeSelectorTerms": [{"matchExpressions": [expression()]}]}}, {}),
         (
             {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression("SemverGt")]}]}},
-            {"semver": True},
+            {"features": frozenset({SEMVER_COMPARISON})},
         ),
         (
             {"required": {"nodeSelectorTerms": [{}, {"matchExpressions": [expression(values=("?",))]}]}},
@@ -87,5 +91,5 @@ def test_a_volume_may_go_on_with_what_it_was_stored_with(affinity, spared):
 
 
 def test_what_never_takes_gated_forms_takes_none_and_says_never():
-    assert Options(numeric=False, semver=False, cel=False, never=True) == CLOSED
+    assert Options(frozenset(), never=True) == CLOSED
     assert not options_for(ALL_FEATURES).never

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weir.gates import EXTENDED
 from weir.validate.ratchet import CLOSED, Options
 from weir.validate.tolerations import (
     CEL_OFF,
@@ -15,7 +16,7 @@ from weir.validate.tolerations import (
     validate_tolerations_update,
 )
 
-ALL = Options(numeric=True, semver=True, cel=True)
+ALL = Options(frozenset(EXTENDED))
 
 
 def said(toleration, options=ALL):

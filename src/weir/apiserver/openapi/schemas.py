@@ -13,6 +13,7 @@ from typing import Any, Final
 from weir.objects import schema
 from weir.objects.descriptions import describe
 from weir.objects.kind import Kind
+from weir.taints.operators import OPERATORS, find_in_affinity
 
 __all__ = ["model_name", "reference", "schema_of", "with_references"]
 
@@ -127,13 +128,21 @@ def schema_of(struct: str, version: int) -> Json:
     return out
 
 
+def _added_values(struct: str, field: str) -> list[str]:
+    """Return the values that weir accepts in a field besides those that Kubernetes 1.37 enumerates."""
+    if field != "operator" or struct not in ("Toleration", "DeviceToleration", "NodeSelectorRequirement"):
+        return []
+    if struct == "NodeSelectorRequirement":
+        return [name for name in OPERATORS if find_in_affinity(name) is not None]
+    return list(OPERATORS)
+
+
 def _property(struct: str, field: schema.Field, description: str, version: int) -> Json:
     out = _value(field.shape, version)
     if "$ref" in out and version == 3:
         out = {"allOf": [out]}
     if field.enum:
-        more = schema.ADDED_VALUES.get((struct.rpartition(".")[2], field.name), ())
-        values = sorted({*field.enum, *more})
+        values = sorted({*field.enum, *_added_values(struct.rpartition(".")[2], field.name)})
         (out["items"] if field.shape.kind == "list" else out)["enum"] = values
         listed = "".join(f'\n - `"{value}"`' for value in values)
         description = f"{description}\n\nPossible enum values:{listed}".lstrip()

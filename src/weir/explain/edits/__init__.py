@@ -14,10 +14,9 @@ from weir.explain.edits.neighbours import for_neighbours
 from weir.explain.edits.ports import for_port
 from weir.explain.edits.room import for_shortage
 from weir.explain.edits.taints import GATES_OPTION, EnableGate, Uncordon, for_taint
-from weir.explain.phrases import gate_of
 from weir.explain.reasons import Gated, Refused
-from weir.gates import SEMVER_COMPARISON, Gates
-from weir.objects.core import Node, Pod
+from weir.gates import Gates
+from weir.objects.core import Node, NodeSelectorRequirement, Pod
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
     Cordoned,
@@ -32,7 +31,9 @@ from weir.scheduler.reasons import (
 )
 from weir.scheduler.topology_reasons import AvoidedPodNear, NoPodNear, NoTopologyDomain, TooSkewed
 from weir.scheduler.volume_reasons import ClaimUnusable
-from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector
+from weir.selectors.node import Match, preferred_terms, required_selector
+from weir.taints.operators import find_in_affinity
+from weir.taints.toleration import gate_of
 from weir.world import World
 
 __all__ = ["GATES_OPTION", "DropPreferences", "Edit", "answers", "cost_of", "gates_used"]
@@ -94,8 +95,10 @@ def answers(
                 found.append((ChangeSelector(key, wanted, None),))
         case UnmetAffinity(terms):
             found = [tuple(for_term(term)) for term in terms if term.unmet]
-            if any(u.match is Match.GATE_OFF for term in terms for u in term.unmet):
-                found.append((EnableGate(SEMVER_COMPARISON),))
+            disabled = (
+                each.requirement for term in terms for each in term.unmet if each.match is Match.GATE_OFF
+            )
+            found += [(EnableGate(gate),) for gate in sorted(_affinity_gates(disabled))]
             found = found or [(DropAffinity(),)]
         case OtherNode(wanted):
             found = [(ClearNodeName(wanted),)]
@@ -138,6 +141,9 @@ def gates_used(pod: Pod) -> set[str]:
         *((required.node_selector_terms or ()) if required else ()),
         *(t.preference for t in preferred_terms(pod)),
     ]
-    if any(r.operator in SEMVER_OPERATORS for term in terms for r in term.match_expressions or ()):
-        used.add(SEMVER_COMPARISON)
-    return used
+    return used | _affinity_gates(each for term in terms for each in term.match_expressions or ())
+
+
+def _affinity_gates(requirements: Iterable[NodeSelectorRequirement]) -> set[str]:
+    operators = (find_in_affinity(requirement.operator) for requirement in requirements)
+    return {operator.affinity_gate for operator in operators if operator is not None} - {""}

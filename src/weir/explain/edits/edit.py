@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from weir.gates import Gates
 from weir.objects.core import Node
 from weir.values.integer import IntegerError, parse_int64
-from weir.values.semver import Version, find_tolerant
+from weir.values.semver import find_tolerant
 from weir.world import World
 
 
@@ -86,33 +86,3 @@ def distance_between(found: str, asked: str) -> float:
         )
         return next((share for share, (a, b) in zip((0.9, 0.5, 0.2), parts, strict=True) if a != b), 0.1)
     return min(abs(value - limit) / max(abs(limit), abs(value), 1), 1.0)
-
-
-def moved_threshold(operator: str, found: str) -> str:
-    """Return the nearest threshold that *found* passes, or "" when there is none to write."""
-    if operator in ("Gt", "Lt"):
-        try:
-            value = parse_int64(found) + (-1 if operator == "Gt" else 1)
-            parse_int64(str(value))
-        except IntegerError:
-            return ""
-        return str(value)
-    version = find_tolerant(found)
-    if version is None:
-        return ""
-    release = Version(version.major, version.minor, version.patch)
-    if operator == "SemverLt":
-        above = release if version.prerelease else Version(version.major, version.minor, version.patch + 1)
-        return str(above) if version < above and find_tolerant(str(above)) is not None else ""
-    if operator == "SemverGt":
-        below = (
-            Version(version.major, version.minor, version.patch - 1)
-            if version.patch and not version.prerelease
-            else Version(version.major, version.minor, version.patch, ((0, 0, ""),))
-        )
-        return _prefixed(str(below), found) if below < version else ""
-    return found if operator == "SemverEq" else ""
-
-
-def _prefixed(version: str, like: str) -> str:
-    return f"v{version}" if like.startswith("v") else version

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.explain.edits.edit import Edit, distance_between, moved_threshold
+from weir.explain.edits.edit import Edit, distance_between
 from weir.explain.phrases import listed, requires
 from weir.objects.core import NodeSelectorRequirement
 from weir.scheduler.reasons import Unmet, UnmetTerm
 from weir.selectors.node import Match
+from weir.taints.operators import find_in_affinity
 from weir.values.names import check_label_value
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -166,7 +167,8 @@ def _for_requirement(term: int, unmet: Unmet) -> Edit:
         case "NotIn", Match.EXCLUDED_VALUE:
             values = tuple(value for value in requirement.values or () if value != found) or None
         case operator, Match.NOT_GREATER | Match.NOT_LESS | Match.OTHER_VALUE if found is not None:
-            moved = moved_threshold(operator, found)
+            comparison = find_in_affinity(operator)
+            limit = comparison.limit_for(found) if comparison is not None else ""
             # Affinity's own integers are label values, so a negative threshold cannot be written.
-            values = (moved,) if moved and not moved.startswith("-") else None
+            values = (limit,) if limit and not limit.startswith("-") else None
     return ChangeRequirement(term, unmet, values)

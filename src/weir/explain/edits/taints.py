@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from weir.explain.edits.edit import Edit, distance_between, moved_threshold
-from weir.explain.phrases import asks, gate_of
+from weir.explain.edits.edit import Edit, distance_between
+from weir.explain.phrases import asks
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
 from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.scheduler.reasons import UntoleratedTaint
-from weir.taints.toleration import Outcome
+from weir.taints.operators import find_comparison
+from weir.taints.toleration import Outcome, gate_of
 from weir.values.names import check_label_value
 
 GATES_OPTION: Final = "--feature-gates="
@@ -165,10 +166,12 @@ def for_taint(reason: UntoleratedTaint, node: Node, pod: Pod) -> Iterator[Edit]:
     operator, value = ("Equal", taint.value) if exact else ("Exists", "")
     yield AddToleration(Toleration(taint.key, operator, value, taint.effect, seconds), distance)
     for attempt in near:
-        value = moved_threshold(attempt.toleration.operator, taint.value)
-        usable = attempt.outcome in (Outcome.NOT_GREATER, Outcome.NOT_LESS)
-        if value and usable and attempt.toleration in pod.tolerations:
-            yield ChangeThreshold(attempt.toleration, value, distance)
+        comparison = find_comparison(attempt.toleration.operator)
+        if comparison is None or attempt.outcome not in (Outcome.NOT_GREATER, Outcome.NOT_LESS):
+            continue
+        limit = comparison.limit_for(taint.value)
+        if limit and attempt.toleration in pod.tolerations:
+            yield ChangeThreshold(attempt.toleration, limit, distance)
     for gate in {gate_of(a.toleration) for a in near if a.outcome is Outcome.GATE_OFF}:
         yield EnableGate(gate)
     yield RemoveTaint(node.name, taint)

@@ -13,6 +13,7 @@ from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.lowering.originals import with_expressions
+from weir.taints.operators import OPERATORS
 from weir.validate import validate
 from weir.validate.context import context_for
 from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError
@@ -83,7 +84,7 @@ def _fix(subject: Subject, path: Path, error: FieldError, gates: Gates) -> tuple
         allowed = _QUOTED.findall(error.detail)
         if path[-1:] == ("operator",) and "tolerations" in path:
             # The server lists the two oldest only, whatever its gates are.
-            allowed = _operators(gates)
+            allowed = [each.name for each in OPERATORS.values() if not each.gate or gates.enabled(each.gate)]
         meant = closest(error.value, allowed)
         if not meant or meant == error.value:
             return "", None
@@ -92,11 +93,6 @@ def _fix(subject: Subject, path: Path, error: FieldError, gates: Gates) -> tuple
             error.value, meant
         ) if same else None
     return "", None
-
-
-def _operators(gates: Gates) -> list[str]:
-    numeric = ["Lt", "Gt"] if gates.numeric else []
-    return ["Equal", "Exists", *numeric, *(["SemverLt", "SemverGt", "SemverEq"] if gates.semver else [])]
 
 
 def _path(field: str, kind: str) -> Path:

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.rules.wording import listed
 from weir.lint.subject import Facts, Subject
-from weir.taints.operators import NUMERIC
-from weir.values.integer import IntegerError, parse_integer
+from weir.taints.operators import INTEGERS, find_comparison
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield the numeric tolerations whose key is known to carry other values."""
     for path, toleration in subject.tolerations:
-        if toleration.operator not in NUMERIC:
+        comparison = find_comparison(toleration.operator)
+        if comparison is None or comparison.scale is not INTEGERS:
             continue
-        unreadable = [
-            value for value in facts.values_by_key.get(toleration.key, ()) if not _is_integer(value)
-        ]
+        values = facts.values_by_key.get(toleration.key, ())
+        unreadable = [value for value in values if INTEGERS.parse(value) is None]
         if unreadable:
             yield Problem(
                 (*path, "operator"),
@@ -26,14 +25,6 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
                 "such a taint is never tolerated",
                 "tolerate those values with Equal, or change the taint to an integer",
             )
-
-
-def _is_integer(text: str) -> bool:
-    try:
-        parse_integer(text)
-    except IntegerError:
-        return False
-    return True
 
 
 RULE = Rule(

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.rules.wording import listed
 from weir.lint.subject import Facts, Subject
-from weir.taints.operators import SEMVER
-from weir.values.semver import find_tolerant
+from weir.taints.operators import VERSIONS, find_comparison, find_in_affinity
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield the version comparisons whose key is known to carry values that are no versions."""
     for path, toleration in subject.tolerations:
-        if toleration.operator in SEMVER and (
-            bad := _unreadable(facts.values_by_key.get(toleration.key, ()))
-        ):
+        comparison = find_comparison(toleration.operator)
+        if comparison is None or comparison.scale is not VERSIONS:
+            continue
+        if bad := _unreadable(facts.values_by_key.get(toleration.key, ())):
             yield Problem(
                 (*path, "operator"),
                 f"{toleration.operator} compares versions, but nodes carry {toleration.key} with {listed(bad)}: "
@@ -24,9 +24,10 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
                 "put a plain version on the node, such as 2.1.4",
             )
     for path, requirement in subject.requirements:
-        if requirement.operator in SEMVER and (
-            bad := _unreadable(sorted(facts.labels.get(requirement.key, ())))
-        ):
+        comparison = find_in_affinity(requirement.operator)
+        if comparison is None or comparison.scale is not VERSIONS:
+            continue
+        if bad := _unreadable(sorted(facts.labels.get(requirement.key, ()))):
             yield Problem(
                 (*path, "operator"),
                 f"{requirement.operator} compares versions, but nodes have the label {requirement.key} with "
@@ -36,7 +37,7 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
 
 
 def _unreadable(values: Iterable[str]) -> list[str]:
-    return [value for value in values if find_tolerant(value) is None]
+    return [value for value in values if VERSIONS.parse(value) is None]
 
 
 RULE = Rule(

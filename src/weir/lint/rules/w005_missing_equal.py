@@ -7,49 +7,47 @@ from collections.abc import Iterator, Sequence
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.objects.core import Taint, Toleration
-from weir.taints.operators import NUMERIC, SEMVER
+from weir.taints.operators import Comparison, find_comparison
 from weir.taints.toleration import find_tolerating
-from weir.values.semver import find_tolerant
-
-_BOUND = {"Gt": "above", "Lt": "below", "SemverGt": "above", "SemverLt": "below"}
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield the strict comparisons whose limit no other entry covers."""
     entries = [toleration for _, toleration in subject.tolerations]
     for path, toleration in subject.tolerations:
-        if toleration.operator in _BOUND and toleration.value:
-            yield from _judge(path, toleration, entries, facts)
+        comparison = find_comparison(toleration.operator)
+        if comparison is not None and comparison.direction and comparison.strict and toleration.value:
+            yield from _judge(path, toleration, comparison, entries, facts)
 
 
 def _judge(
-    path: Path, toleration: Toleration, entries: Sequence[Toleration], facts: Facts
+    path: Path, toleration: Toleration, comparison: Comparison, entries: Sequence[Toleration], facts: Facts
 ) -> Iterator[Problem]:
     effects = [toleration.effect] if toleration.effect else ["NoSchedule"]
-    at_limit = [taint for taint in facts.taints_for(toleration) if _is_limit(taint.value, toleration)]
+    at_limit = [
+        taint
+        for taint in facts.taints_for(toleration)
+        if _is_limit(taint.value, toleration.value, comparison)
+    ]
     if facts.nodes and not at_limit:
         return
     taints = at_limit or [Taint(toleration.key, toleration.value, effect) for effect in effects]
     if all(find_tolerating(entries, taint, facts.gates) for taint in taints):
         return
-    equal = "SemverEq" if toleration.operator in SEMVER else "Equal"
-    bound = _BOUND[toleration.operator]
     known = f"a node carries exactly {taints[0]}, and " if at_limit else ""
     yield Problem(
         (*path, "value"),
-        f"{toleration.operator} {toleration.value} means strictly {bound} {toleration.value}: "
+        f"{toleration.operator} {toleration.value} means strictly {comparison.bound} {toleration.value}: "
         f"{known}the limit itself is not tolerated",
-        f"if the limit should be included, add {{key: {toleration.key}, operator: {equal}, "
+        f"if the limit should be included, add {{key: {toleration.key}, operator: {comparison.scale.equal}, "
         f'value: "{toleration.value}"}}',
         Severity.WARNING if at_limit else Severity.NOTE,
     )
 
 
-def _is_limit(value: str, toleration: Toleration) -> bool:
-    if toleration.operator in NUMERIC:
-        return value == toleration.value
-    version = find_tolerant(value)
-    return version is not None and version == find_tolerant(toleration.value)
+def _is_limit(value: str, limit: str, comparison: Comparison) -> bool:
+    parsed = comparison.scale.parse(value)
+    return parsed is not None and parsed == comparison.scale.parse(limit)
 
 
 RULE = Rule(

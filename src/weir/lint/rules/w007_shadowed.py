@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
 from weir.objects.core import Toleration
-from weir.taints.operators import NUMERIC, SEMVER
-from weir.values.integer import IntegerError, parse_integer
-from weir.values.semver import find_tolerant
+from weir.taints.operators import find_operator
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -42,35 +40,12 @@ def covers(broad: Toleration, narrow: Toleration) -> bool:
         return False
     if broad.effect and broad.effect != narrow.effect:
         return False
-    if broad.operator == "Exists":
-        return True
-    if not broad.key:
+    operator, other = find_operator(broad.operator), find_operator(narrow.operator)
+    if operator is None or other is None:
+        return broad.operator == narrow.operator and broad.value == narrow.value
+    if not broad.key and operator.takes_value:
         return False
-    return _values_cover(broad.operator or "Equal", broad.value, narrow.operator or "Equal", narrow.value)
-
-
-def _values_cover(operator: str, value: str, narrow_operator: str, narrow_value: str) -> bool:
-    if (operator, value) == (narrow_operator, narrow_value):
-        return True
-    for family, read, equal in ((NUMERIC, _integer, "Equal"), (SEMVER, find_tolerant, "SemverEq")):
-        if operator not in family or narrow_operator not in (*family, equal):
-            continue
-        limit, inner = read(value), read(narrow_value)
-        if limit is None or inner is None:
-            return False
-        if narrow_operator == equal:
-            return bool(inner > limit if operator.endswith("Gt") else inner < limit)  # type: ignore[operator]
-        if narrow_operator != operator:
-            return False
-        return bool(inner >= limit if operator.endswith("Gt") else inner <= limit)  # type: ignore[operator]
-    return False
-
-
-def _integer(text: str) -> int | None:
-    try:
-        return parse_integer(text)
-    except IntegerError:
-        return None
+    return operator.covers(broad.value, other, narrow.value)
 
 
 def _same_stay(first: Toleration, second: Toleration) -> bool:

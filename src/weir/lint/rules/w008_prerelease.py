@@ -7,23 +7,25 @@ from collections.abc import Iterable, Iterator
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.rules.wording import listed
 from weir.lint.subject import Facts, Path, Subject
-from weir.taints.operators import SEMVER
+from weir.taints.operators import VERSIONS, Comparison, find_comparison, find_in_affinity
 from weir.values.semver import find_tolerant
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield the version limits that a known value misses only because of its suffix."""
     for path, toleration in subject.tolerations:
-        if toleration.operator in SEMVER:
+        comparison = find_comparison(toleration.operator)
+        if comparison is not None and comparison.scale is VERSIONS:
             values = facts.values_by_key.get(toleration.key, ())
-            yield from _judge((*path, "value"), toleration.operator, toleration.value, values)
+            yield from _judge((*path, "value"), comparison, toleration.value, values)
     for path, requirement in subject.requirements:
-        if requirement.operator in SEMVER and requirement.values:
+        comparison = find_in_affinity(requirement.operator)
+        if comparison is not None and comparison.scale is VERSIONS and requirement.values:
             labels = sorted(facts.labels.get(requirement.key, ()))
-            yield from _judge((*path, "values", 0), requirement.operator, requirement.values[0], labels)
+            yield from _judge((*path, "values", 0), comparison, requirement.values[0], labels)
 
 
-def _judge(path: Path, operator: str, asked: str, values: Iterable[str]) -> Iterator[Problem]:
+def _judge(path: Path, comparison: Comparison, asked: str, values: Iterable[str]) -> Iterator[Problem]:
     limit = find_tolerant(asked)
     if limit is None:
         return
@@ -41,18 +43,13 @@ def _judge(path: Path, operator: str, asked: str, values: Iterable[str]) -> Iter
     ]
     if not suffixed:
         return
-    verdict = {
-        "SemverGt": f"not above {asked}",
-        "SemverLt": f"below {asked} and match",
-        "SemverEq": f"not equal to {asked}",
-    }[operator]
-    patch = limit.key[2]
-    lower = f"{core[0]}.{core[1]}.{patch - 1}" if patch else f"{core[0]}.{core[1]}.0-0"
+    matches = comparison.compare_label(asked, suffixed[0])  # as all of them: below the limit
+    verdict = f"{comparison.bound} {asked} and match" if matches else f"not {comparison.bound} {asked}"
     yield Problem(
         path,
         f"nodes have {listed(suffixed)}: the part after '-' makes it a prerelease, so these are {verdict}",
-        f"to include them, compare with {lower}"
-        if operator == "SemverGt"
+        f"to include them, compare with {VERSIONS.below(str(limit))}"
+        if comparison.direction > 0
         else "compare with the next release",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
-from weir.taints.operators import NUMERIC, SEMVER
+from weir.taints.toleration import compares
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -14,7 +14,7 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     for path, toleration in subject.tolerations:
         if toleration.toleration_seconds is None:
             continue
-        if toleration.operator in NUMERIC or toleration.operator in SEMVER or toleration.expression:
+        if compares(toleration):
             seconds = max(0, toleration.toleration_seconds)
             yield Problem(
                 (*path, "tolerationSeconds"),

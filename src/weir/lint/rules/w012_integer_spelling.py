@@ -8,7 +8,7 @@ from typing import Final
 
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
-from weir.taints.operators import NUMERIC
+from weir.taints.operators import INTEGERS, find_comparison
 from weir.values.integer import INT64_MAX, INT64_MIN, canonical_problem
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
@@ -22,13 +22,15 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
         if not _DIGITS.match(value) or len(value) > _LONGEST:
             continue
         number = int(value)
-        if toleration.operator in NUMERIC and not INT64_MIN <= number <= INT64_MAX:
+        comparison = find_comparison(toleration.operator)
+        compares_integers = comparison is not None and comparison.scale is INTEGERS
+        if compares_integers and not INT64_MIN <= number <= INT64_MAX:
             yield Problem(
                 (*path, "value"),
                 f"{value} does not fit a signed 64-bit integer, so nothing can be compared with it",
                 f"the limits are {INT64_MIN} and {INT64_MAX}",
             )
-        elif canonical_problem(value) and toleration.operator in NUMERIC:
+        elif canonical_problem(value) and compares_integers:
             yield Problem(
                 (*path, "value"),
                 f"{value} is not written canonically, and comparisons take no other form",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
-from weir.taints.operators import NUMERIC, SEMVER
+from weir.taints.operators import find_in_affinity
+from weir.taints.toleration import gate_of
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -30,15 +30,13 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
 def gated_uses(subject: Subject) -> Iterator[tuple[Path, str, str]]:
     """Yield the path, the word and the gate of every gated feature *subject* uses."""
     for path, toleration in subject.tolerations:
-        if toleration.expression:
-            yield (*path, "expression"), "expression", TOLERATION_CEL
-        elif toleration.operator in NUMERIC:
-            yield (*path, "operator"), toleration.operator, TOLERATION_COMPARISON
-        elif toleration.operator in SEMVER:
-            yield (*path, "operator"), toleration.operator, SEMVER_COMPARISON
+        if gate := gate_of(toleration):
+            field = "expression" if toleration.expression else "operator"
+            yield (*path, field), "expression" if toleration.expression else toleration.operator, gate
     for path, requirement in subject.requirements:
-        if requirement.operator in SEMVER:
-            yield (*path, "operator"), requirement.operator, SEMVER_COMPARISON
+        comparison = find_in_affinity(requirement.operator)
+        if comparison is not None and comparison.affinity_gate:
+            yield (*path, "operator"), requirement.operator, comparison.affinity_gate
 
 
 def _off(subject: Subject, word: str, gate: str) -> str:

@@ -57,7 +57,7 @@ from weir.selectors.node import (
     preferred_terms,
     required_selector,
 )
-from weir.values.integer import IntegerError, parse_int64
+from weir.taints.operators import INTEGERS, find_in_affinity
 
 NAME: Final = "NodeAffinity"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, (WrongLabel.words,), NAME)
@@ -213,7 +213,7 @@ def unreadable_preferences(pod: Pod) -> str:
         for number, term in enumerate(preferred_terms(pod))
         if term.weight
         for place, requirement in enumerate(term.preference.match_expressions or ())
-        if requirement.operator in ("Gt", "Lt")
+        if _compares_integers(requirement)
         for at, value in enumerate(requirement.values or ())
         if not _is_integer(value)
     )
@@ -236,15 +236,16 @@ def unreadable_preference(pod: Pod) -> UnreadablePreference | None:
 
 def unreadable(requirement: NodeSelectorRequirement) -> bool:
     """Return whether *requirement* compares with something that is no integer."""
-    return requirement.operator in ("Gt", "Lt") and not all(map(_is_integer, requirement.values or ()))
+    return _compares_integers(requirement) and not all(map(_is_integer, requirement.values or ()))
+
+
+def _compares_integers(requirement: NodeSelectorRequirement) -> bool:
+    comparison = find_in_affinity(requirement.operator)
+    return comparison is not None and comparison.scale is INTEGERS
 
 
 def _is_integer(text: str) -> bool:
-    try:
-        parse_int64(text)
-    except IntegerError:
-        return False
-    return True
+    return INTEGERS.parse_label(text) is not None
 
 
 _MOST_ANSWERS: Final = 4096

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from weir.taints.operators import find_comparison, find_in_affinity
+
 #: Each need with its meaning, in the order of the results.
 NEEDS: Final[Mapping[str, str]] = {
     "numeric": "Lt and Gt in tolerations",
@@ -77,8 +79,9 @@ def used(value: Any, *, claim: bool = False) -> set[str]:
         if isinstance(toleration, dict):
             found |= _of_toleration(toleration, claim)
     for term in value.get("matchExpressions") or ():
-        if isinstance(term, dict) and str(term.get("operator", "")).startswith("Semver"):
-            found.add("semver-affinity")
+        comparison = find_in_affinity(term.get("operator")) if isinstance(term, dict) else None
+        if comparison is not None and comparison.affinity_gate:
+            found.add(f"{comparison.scale.name}-affinity")
     for name, each in value.items():
         if name != "tolerations":
             found |= used(each, claim=claim)
@@ -86,11 +89,9 @@ def used(value: Any, *, claim: bool = False) -> set[str]:
 
 
 def _of_toleration(toleration: Mapping[str, Any], claim: bool) -> set[str]:
-    operator = str(toleration.get("operator", ""))
     if "expression" in toleration:
         return {"cel"}
-    if operator in ("Lt", "Gt"):
-        return {"numeric-claims" if claim else "numeric"}
-    if operator.startswith("Semver"):
-        return {"semver-claims" if claim else "semver"}
-    return set()
+    comparison = find_comparison(toleration.get("operator"))
+    if comparison is None:
+        return set()
+    return {f"{comparison.scale.name}-claims" if claim else comparison.scale.name}

@@ -8,25 +8,11 @@ weir.gates and weir.client.cluster_gates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
-from weir.gates import (
-    DEVICE_TAINT_RULES,
-    DEVICE_TAINTS,
-    SEMVER_COMPARISON,
-    TOLERATION_CEL,
-    TOLERATION_COMPARISON,
-)
+from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, TOLERATION_CEL
 from weir.objects.templates import find_template
-
-_OF_OPERATOR: Final = {
-    "Lt": TOLERATION_COMPARISON,
-    "Gt": TOLERATION_COMPARISON,
-    "SemverLt": SEMVER_COMPARISON,
-    "SemverGt": SEMVER_COMPARISON,
-    "SemverEq": SEMVER_COMPARISON,
-    "CEL": TOLERATION_CEL,  # an expression as a stock cluster's manifests spell it
-}
+from weir.taints.operators import find_comparison, find_in_affinity
 
 
 def needed_gates(documents: Iterable[Any]) -> frozenset[str]:
@@ -56,10 +42,11 @@ def _needed(document: Any) -> Iterator[str]:
 
 def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
     for toleration in _items(spec.get("tolerations")):
-        if toleration.get("expression"):
+        operator = toleration.get("operator")
+        if toleration.get("expression") or operator == "CEL":  # as a stock cluster's manifests spell it
             yield TOLERATION_CEL
-        elif gate := _OF_OPERATOR.get(toleration.get("operator") or ""):
-            yield gate
+        elif comparison := find_comparison(operator):
+            yield comparison.gate
     affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
     yield from _of_terms(_mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")))
     for preferred in _items(affinity.get("preferredDuringSchedulingIgnoredDuringExecution")):
@@ -69,8 +56,9 @@ def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
 def _of_terms(selector: dict[str, Any]) -> Iterator[str]:
     for term in _items(selector.get("nodeSelectorTerms")):
         for requirement in _items(term.get("matchExpressions")):
-            if str(requirement.get("operator")).startswith("Semver"):
-                yield SEMVER_COMPARISON
+            comparison = find_in_affinity(requirement.get("operator"))
+            if comparison is not None and comparison.affinity_gate:
+                yield comparison.affinity_gate
 
 
 def _mapping(value: Any) -> dict[str, Any]:
