@@ -4,7 +4,7 @@ Spec: KEP-5471 "Semantics", KEP-5721 "Toleration Logic" and "Node Affinity Logic
 toleration*: `Gt 750` tolerates a taint whose value is above 750. A value that cannot be read does not match and is not
 an error.
 Matching, node affinity, validation, explain, lint, advise, what-if, the ui and lowering all ask `OPERATORS`. A new
-operator is one more entry there; tests/unit/taints/test_operators.py adds one and asks each of them about it.
+operator is one more entry there; tests/integration/test_new_operator.py adds one and asks each of them about it.
 Not here: keys, effects and expressions (weir.taints.toleration).
 """
 
