@@ -25,15 +25,18 @@ from weir.apiserver.nonresource import not_found_page
 from weir.apiserver.older_release import Release
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.printers import tables
+from weir.apiserver.registry.binding import bind
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
 from weir.apiserver.registry.patching import APPLY_PATCH, Patching
 from weir.apiserver.registry.scale import Scales
 from weir.apiserver.registry.scale_objects import SCALE
+from weir.apiserver.registry.storage import Parts
 from weir.apiserver.registry.subresources import STREAMS, Subresources
-from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
+from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.watch import Watches
+from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.rendering import Renderer
 from weir.apiserver.resource_metrics import ResourceMetrics
 from weir.apiserver.transport import protobuf
@@ -182,7 +185,7 @@ class Handlers:
     ) -> Awaitable[WriteResult]:
         if not kind.stored:
             if kind.kind == "Binding":
-                return self.subresources.bind(request, namespace, "", warnings)
+                return bind(self.verbs, request, namespace, "", warnings)
             return self._review_of(request, kind, namespace, warnings)
         if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
             return self._create_and_tell(request, kind, warnings)
@@ -200,15 +203,13 @@ class Handlers:
     ) -> WriteResult:
         if self._review is None:
             raise errors.NotFound.resource()
-        document, found = await self.verbs.decode(
-            request, kind, request.params.get("fieldValidation") or "Warn"
-        )
-        warnings.extend(found)
+        mode = request.params.get("fieldValidation") or "Warn"
+        document = await self.verbs.decode(request, kind, mode, warnings)
         check_namespace(kind, document.setdefault("metadata", {}), namespace)
         manager = request.params.get("fieldManager") or manager_of(request)
         now = self.verbs.now
         own = partial(update_managed_fields, document, None, kind, manager=manager, subresource="", now=now)
-        await self.verbs.off_loop.run(request.turn, own) if request.turn else own()
+        await self.verbs.off_loop.run(request.turn, own)
         answer = self._review(kind, document, request.user, namespace, self.verbs.now)
         return WriteResult(201, _encode(answer))
 
@@ -246,8 +247,6 @@ class Handlers:
         return await self.rendered.object(request, shown, outcome, form)
 
     async def _delete_options(self, request: Request) -> DeleteOptions:
-        if request.turn is None:
-            return DeleteOptions.parse(request.params, _json_body(request))
         return await self.verbs.off_loop.run(
             request.turn, lambda: DeleteOptions.parse(request.params, _json_body(request))
         )

@@ -76,13 +76,13 @@ class OffLoop:
 
     async def run(
         self,
-        turn: Turn,
+        turn: Turn | None,
         work: Callable[Arguments, Answer],
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Answer:
-        """Return what *work* returns, or raise what it raises."""
-        if self._thread is None or self._loop is None:
+        """Return what *work* returns, or raise what it raises; without a turn it is done at once, on the loop."""
+        if turn is None or self._thread is None or self._loop is None:
             return work(*arguments, **named)
         done: asyncio.Future[Answer] = self._loop.create_future()
         self._count += 1

@@ -13,7 +13,7 @@ from weir.errors import BadRequest
 from weir.objects.document import copied
 from weir.objects.jsontext import may_be_too_deep, too_deep
 
-__all__ = ["lay_over", "merge", "patch"]
+__all__ = ["merge", "patch"]
 
 
 def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
@@ -36,20 +36,6 @@ def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {word} into {go}")
     merged: dict[str, Any] = merge(copied(document), overlay)
     return merged
-
-
-def lay_over(target: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
-    """Return *overlay*, which has no null in it, laid over *target*; this is `merge` for most patches.
-
-    >>> lay_over({"a": {"b": 1}, "c": 2}, {"a": {"d": 3}, "c": {"e": [4]}})
-    {'a': {'b': 1, 'd': 3}, 'c': {'e': [4]}}
-    """
-    for key, value in overlay.items():
-        if type(value) is dict and type(below := target.get(key)) is dict:
-            lay_over(below, value)
-        else:
-            target[key] = value
-    return target
 
 
 def merge(target: Any, overlay: Any) -> Any:

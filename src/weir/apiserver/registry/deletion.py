@@ -17,11 +17,13 @@ import msgspec
 from weir import errors
 from weir.apiserver.admission.attributes import DELETE, Attributes
 from weir.apiserver.auth.authn import User
-from weir.apiserver.off_loop import LARGE_BYTES, Turn
+from weir.apiserver.off_loop import Turn
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import gone_with_this_update
 from weir.apiserver.registry.lists import Lists, Page
-from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
+from weir.apiserver.registry.verbs import Verbs
+from weir.apiserver.registry.write_path import body_of
+from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
 from weir.customresources.conditions import with_condition
@@ -54,7 +56,7 @@ class Deletion:
     ) -> WriteResult:
         """Delete one object, or start its end."""
         found = await self._verbs.read(kind, namespace, name)
-        document = await self._decoded(kind, found, self._turn(found, user))
+        document = await self._decoded(kind, found, self._verbs.turn_for(found.value, user.name))
         attributes = Attributes(
             DELETE,
             kind,
@@ -66,10 +68,7 @@ class Deletion:
             user=user,
             warnings=warnings,
         )
-        for step in (self._verbs.admission.mutate, self._verbs.admission.validate):
-            pending = step(attributes)
-            if pending is not None:
-                await pending
+        await self._verbs.admit(attributes)
         if kind.kind == "Namespace":
             return await self._namespace(kind, name, options)
         if kind is DEFINITIONS:
@@ -101,7 +100,7 @@ class Deletion:
         """Try until no other write comes in between; what admission was shown is not decoded again."""
         for _ in range(_ATTEMPTS):
             found = await self._verbs.read(kind, namespace, name)
-            turn = self._turn(found, user)
+            turn = self._verbs.turn_for(found.value, user.name)
             if admitted is not None and admitted[0] is found:
                 document = admitted[1]
             else:
@@ -112,14 +111,8 @@ class Deletion:
             admitted = None
         raise errors.Conflict.object(kind, name)
 
-    def _turn(self, found: KeyValue, user: User) -> Turn | None:
-        """Return whose turn the work on a large object is; None for others."""
-        return self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
-
     async def _decoded(self, kind: Kind, found: KeyValue, turn: Turn | None) -> Document:
         """Return a stored object; a large one is read beside the loop."""
-        if turn is None:
-            return codec.decode(kind, found.value)
         return await self._verbs.off_loop.run(turn, codec.decode, kind, found.value)
 
     async def _once(
@@ -236,12 +229,7 @@ class Deletion:
 
     async def _put(self, kind: Kind, key: str, document: Document, expected: int, turn: Turn | None) -> Write:
         """Return the write that stores *document* as it is now; a large one is encoded beside the loop."""
-        document = await self._verbs.to_store(kind, document)
-        if turn is None:
-            value = codec.encode(document, kind)
-        else:
-            value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
-        return Write(key, value, expected, codec.STAMP)
+        return Write(key, await self._verbs.encode(kind, document, turn), expected, codec.STAMP)
 
     def _answer(self, kind: Kind, document: Document, *, removed: bool) -> WriteResult:
         if not removed or kind.returns_deleted:

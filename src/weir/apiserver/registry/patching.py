@@ -1,7 +1,7 @@
 """Change one object as a patch says: JSON patch, merge patch, strategic merge patch, server-side apply.
 
 Spec: apiserver.md 7 "Patch". The patch is tried on the newest object again when another write was faster.
-Not here: what each kind of patch does to a document (weir.apiserver.patches), the write itself (.verbs).
+Not here: what each kind of patch does to a document (weir.apiserver.patches), the rest of the write (.write_path).
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from weir.apiserver.patches import converter
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
-from weir.apiserver.patches.partial_patch import applied_parts, patched_parts
 from weir.apiserver.registry.identity import check_new_identity, check_patched_identity
-from weir.apiserver.registry.verbs import ATTEMPTS, Verbs, WriteResult
-from weir.apiserver.registry.write_request import WriteRequest
-from weir.apiserver.strategies import for_kind
+from weir.apiserver.registry.storage import ATTEMPTS
+from weir.apiserver.registry.verbs import Verbs
+from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.bodies import media_type, relaxed
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
@@ -47,22 +46,6 @@ NO_STRATEGY = (
     f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
 )
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
-
-
-def _merge(target: Document, overlay: Document, kind: Kind) -> Document:
-    merged: Document = merge_patch.merge(target, overlay)
-    return merged
-
-
-def _lay_over(target: Document, overlay: Document, kind: Kind) -> Document:
-    return merge_patch.lay_over(target, overlay)
-
-
-def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Document:
-    return strategic_patch.merge_map(target, overlay, strategic_patch.schema_node(kind))
-
-
-_BY_PARTS = {MERGE_PATCH: _merge, STRATEGIC_PATCH: _merge_strategically}
 
 
 def check_patch_type(request: Request, kind: Kind) -> str:
@@ -96,16 +79,8 @@ class Patching:
         body = request.body
         if kind.version == v1alpha4.VERSION and media != JSON_PATCH:
             body = relaxed(body, kind, yaml=False, partial=True)
-        by_parts = _BY_PARTS.get(media)
-        if media == MERGE_PATCH and b"null" not in body:
-            by_parts = _lay_over
 
         def compute(old: Document) -> Document:
-            if by_parts is not None and subresource == "status":
-                now = self._verbs.now
-                part = patched_parts(old, body, kind, by_parts, namespace, name, now)
-                if part is not None:
-                    return part
             if media == STRATEGIC_PATCH:
                 new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
             else:
@@ -115,8 +90,6 @@ class Patching:
                 new, found = check_patched(new, kind, options.field_validation, doubled)
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
-            for_kind(kind).recall(new, old)
-            documents.default(new, kind, self._verbs.now)
             return new
 
         return await self._verbs.change(write, compute)
@@ -131,12 +104,6 @@ class Patching:
             manager, force, now = options.field_manager, options.force, self._verbs.now
             configuration = server_side.parse(body)
             doubled = server_side.doubled_keys(body) if options.field_validation != "Ignore" else []
-            if live is not None and subresource == "status" and not doubled:
-                part = applied_parts(
-                    live, configuration, kind, namespace, name, manager=manager, force=force, now=now
-                )
-                if part is not None:
-                    return part
             if live is None:
                 check_new_identity(configuration, kind, name)
             new = server_side.apply_configuration(
@@ -152,9 +119,6 @@ class Patching:
             metadata["name"] = name
             if kind.namespaced:
                 metadata["namespace"] = namespace
-            if live is not None:
-                for_kind(kind).recall(new, live)
-            documents.default(new, kind, now)
             return new
 
         key = kind.key(namespace, name)

@@ -31,8 +31,9 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import check_name, check_namespace, check_patched_identity, uid_text
 from weir.apiserver.registry.patching import APPLY_PATCH, PATCHES, check_patched, patched
 from weir.apiserver.registry.scale_objects import SCALE, path_of, replicas_of, scale_of, scaled
-from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
-from weir.apiserver.registry.write_request import WriteRequest
+from weir.apiserver.registry.verbs import Verbs
+from weir.apiserver.registry.write_path import body_of
+from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.bodies import media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
@@ -80,8 +81,7 @@ class Scales:
         write.options, write.owned = {"kind": options_kind, **options.document}, True
         sent: Document = {}
         if not patching:
-            sent, found = await self._verbs.decode(request, SCALE, options.field_validation)
-            warnings.extend(found)
+            sent = await self._verbs.decode(request, SCALE, options.field_validation, warnings)
             check_namespace(kind, sent.setdefault("metadata", {}), namespace)
             check_name(sent["metadata"], name)
 

@@ -1,25 +1,35 @@
-"""Who writes which object, and how: what create, update, patch and apply have in common.
+"""The values that travel through a write: who asks for it, the object on its way, and the answer.
 
-Not here: the object itself, which each verb makes in its own way (weir.apiserver.registry.verbs, .patching, .scale).
+Not here: the sequence of a write (.write_path), what each verb makes the object of (.verbs, .patching, .scale).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from weir.apiserver.admission.attributes import Attributes
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.auth.authn import User
 from weir.apiserver.off_loop import Turn
+from weir.apiserver.strategies import Strategy, for_kind
 from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kind import Kind
+from weir.objects.kinds import hub_of
+from weir.store import KeyValue
 
-__all__ = ["WriteRequest"]
+__all__ = ["ObjectWrite", "WriteRequest", "WriteResult"]
 
 Document = dict[str, Any]
+
+
+class WriteResult(NamedTuple):
+    """The HTTP code of a verb, and the object as JSON with kind and apiVersion."""
+
+    code: int
+    body: bytes
 
 
 @dataclass(slots=True)
@@ -34,7 +44,7 @@ class WriteRequest:
     subresource: str = ""
     dry_run: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)  #: as webhooks are shown them
-    warnings: list[str] = field(default_factory=list)  #: for the client; verbs add to them
+    warnings: list[str] = field(default_factory=list)  #: for the client; stages add to them
     owned: bool = False  #: managedFields of the object are settled already (apply, scale)
     patched: bool = False  #: a patch made the object: a uid in it is a change like others, not a precondition
     turn: Turn | None = None  #: of a large document, which is worked on beside the loop
@@ -51,13 +61,12 @@ class WriteRequest:
         warnings: list[str],
     ) -> WriteRequest:
         """Return the write that an HTTP request with these options asks for."""
-        manager = options.field_manager or manager_of(request)
         return cls(
             kind,
             namespace,
             name,
             request.user,
-            manager,
+            options.field_manager or manager_of(request),
             subresource,
             options.dry_run,
             options.document,
@@ -66,16 +75,22 @@ class WriteRequest:
         )
 
     def attributes(
-        self, operation: str, kind: Kind, name: str, new: Document, old: Document | None = None
+        self,
+        operation: str,
+        *,
+        object: Document | None = None,
+        old: Document | None = None,
+        kind: Kind | None = None,
+        name: str | None = None,
     ) -> Attributes:
-        """Return the write as admission sees it, the objects in the version of *kind*."""
+        """Return the write as admission sees it; *kind* is the version of the objects if not that of the client."""
         return Attributes(
             operation,
-            kind,
+            kind or self.kind,
             subresource=self.subresource,
             namespace=self.namespace,
-            name=name,
-            object=new,
+            name=self.name if name is None else name,
+            object=object,
             old=old,
             options=self.options,
             dry_run=self.dry_run,
@@ -83,3 +98,43 @@ class WriteRequest:
             warnings=self.warnings,
             requested=self.kind,
         )
+
+
+class ObjectWrite:
+    """An object on its way to the store, and the one it replaces.
+
+    Both are in the client's version until they are complete, then in the version that is stored.
+    """
+
+    __slots__ = ("attributes", "kind", "names_version", "new", "old", "request", "stored", "strategy")
+
+    attributes: Attributes  #: as admission sees it, once it begins
+
+    def __init__(
+        self,
+        request: WriteRequest,
+        new: Document,
+        old: Document | None = None,
+        stored: KeyValue | None = None,
+    ) -> None:
+        """*old* is None when the object is created; otherwise *stored* holds it."""
+        self.request, self.new, self.old, self.stored = request, new, old, stored
+        self.kind = hub_of(request.kind)
+        self.strategy: Strategy = for_kind(self.kind)
+        self.names_version = False  #: the client named the version it read: no other is replaced
+
+    @property
+    def metadata(self) -> Document:
+        """The metadata of the new object."""
+        found: Document = self.new.setdefault("metadata", {})
+        return found
+
+    def begin_admission(self) -> Attributes:
+        """Return the write as admission sees it, with both objects in the stored version."""
+        operation, name = UPDATE, self.request.name
+        if self.old is None:
+            operation, name = CREATE, self.metadata.get("name") or ""
+        self.attributes = self.request.attributes(
+            operation, object=self.new, old=self.old, kind=self.kind, name=name
+        )
+        return self.attributes

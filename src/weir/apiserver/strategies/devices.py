@@ -175,7 +175,6 @@ class ResourceSliceStrategy(DeviceStrategy):
     """Slices: a driver's taints keep their times."""
 
     table = _SLICE
-    remembers = True
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Count the change before anything is dropped: that shows a driver that it sent what is not served."""

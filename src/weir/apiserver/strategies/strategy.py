@@ -35,9 +35,6 @@ class Context(Protocol):
 class Strategy:
     """How objects without rules of their own are prepared."""
 
-    #: whether `recall` has something to do
-    remembers = False
-
     def recall(self, new: Document, old: Document) -> None:
         """Fill in from the stored object what would otherwise be defaulted."""
 

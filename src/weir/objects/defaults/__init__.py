@@ -8,6 +8,6 @@ node's `podCIDR`). What admission or a strategy sets is not here.
 
 from __future__ import annotations
 
-from weir.objects.defaults.walk import default, settle, spans_parts
+from weir.objects.defaults.walk import default, settle
 
-__all__ = ["default", "settle", "spans_parts"]
+__all__ = ["default", "settle"]

@@ -13,7 +13,7 @@ from weir.objects.defaults import apps, batch, core, networking, others
 from weir.objects.document import KindRow, root_of
 from weir.values.quantity import parse_quantity
 
-__all__ = ["Visitors", "default", "settle", "spans_parts"]
+__all__ = ["Visitors", "default", "settle"]
 
 Rule = Callable[[dict[str, Any]], None]
 Visitor = Callable[[Any], None]
@@ -134,16 +134,6 @@ def default(document: dict[str, Any], kind: KindRow, now: str = "") -> None:
     if now and kind.group == others.RESOURCE_GROUP:
         for taint in others.device_taints(document):
             core.fill(taint, "timeAdded", now)
-
-
-def spans_parts(kind: KindRow) -> bool:
-    """Return whether a default of this kind may look at more than one of spec, status and the like.
-
-    >>> from weir.objects.kinds import by_kind
-    >>> spans_parts(by_kind("v1", "Pod")), spans_parts(by_kind("v1", "Node"))
-    (True, False)
-    """
-    return _default_rule(root_of(kind)) is not None
 
 
 # ── what storing leaves ──────────────────────────────────────────────────────────────────────────

@@ -34,7 +34,8 @@ async def deleted(cluster: Any, size: int, node: str = "n1") -> tuple[dict[str, 
     run = off_loop.run
 
     async def noted(turn: Any, work: Any, *arguments: Any, **named: Any) -> Any:
-        beside.append(work)
+        if turn is not None:
+            beside.append(work)
         return await run(turn, work, *arguments, **named)
 
     off_loop.run = noted

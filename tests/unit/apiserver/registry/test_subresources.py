@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.golden.cluster import GATES_ON, Cluster
-from weir.apiserver.off_loop import LARGE_BYTES
-from weir.apiserver.registry import subresources
 from weir.store import Conflict, Result, Write
 
 PODS = "/api/v1/namespaces/golden/pods"
@@ -147,23 +145,3 @@ async def test_admission_is_asked_about_the_eviction_and_not_about_a_deletion():
     verbs.admission = Asked()
     await pod.evict()
     assert asked == [("CREATE", "eviction")] * 2
-
-
-@pytest.mark.parametrize(("padding", "read_here"), [(0, 1), (LARGE_BYTES, 0)])
-async def test_a_large_binding_is_read_beside_the_loop(
-    padding: int, read_here: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = Evicted()
-    await one.start(node="")
-    read: list[bytes] = []
-    monkeypatch.setattr(subresources, "read", lambda body: read.append(body))
-    uid = json.loads(one.store.get("/registry/pods/golden/a").value)["metadata"]["uid"]  # type: ignore[union-attr]
-    binding = {
-        "kind": "Binding",
-        "apiVersion": "v1",
-        "metadata": {"name": "a", "namespace": "golden", "uid": uid},
-        "target": {"kind": "Node", "name": "n1"},
-    }
-    body = json.dumps(binding).encode() + b" " * padding
-    answer = await one.cluster.call("POST", f"{PODS}/a/binding", "", JSON, body)
-    assert answer["code"] == 201 and len(read) == read_here
