@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from docs import conformance, coverage, kinds
-from weir.apiserver.flowcontrol.tallies import Tallies
+from weir.apiserver.flowcontrol.metrics import FlowControlMetrics
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics
@@ -46,7 +46,7 @@ def main() -> None:
 def metric_registries() -> dict[str, Registry]:
     """Return the declared metrics of every component that has a page of them."""
     apiserver = Metrics()
-    Tallies(apiserver.registry)
+    FlowControlMetrics(apiserver.registry)
     declared = {
         "apiserver": apiserver,
         "controllers": ControllerMetrics(),

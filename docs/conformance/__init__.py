@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weir.conformance.formats import MARKS, TITLES
-from weir.conformance.reach import reach
+from weir.conformance.isolation import isolation_problem
 from weir.conformance.results import Verdict, keps_of
 from weir.simulation.demo.needs import NEEDS
 from weir.simulation.demo.story import Story, find_stories
@@ -117,7 +117,7 @@ def _lines(results: Mapping[str, Document], stories: list[Story]) -> Iterator[st
         yield from _OLDER_RELEASE
         yield ""
         yield from _differences(older, stories)
-    left_out = [(story, why) for story in stories if (why := reach(story))]
+    left_out = [(story, why) for story in stories if (why := isolation_problem(story))]
     yield "## Played by `weir demo` only"
     yield ""
     yield f"{len(left_out)} stories reach beyond their own objects, so a cluster that others use does not see them."
@@ -152,7 +152,7 @@ def _stories(results: Mapping[str, Document], stories: list[Story]) -> Iterator[
         yield f"| story | it asks | {' | '.join(document['title'] for document in results.values())} |"
         yield "|---|---|" + "---|" * len(results)
         for story in stories:
-            if keps_of(story)[0] == kep and not reach(story):
+            if keps_of(story)[0] == kep and not isolation_problem(story):
                 cells = [_MARKS.get(verdicts[name].get(story.name, ""), "") for name in results]
                 yield f"| `{story.name}` | {_cell(story.asks)} | {' | '.join(cells)} |"
         yield ""

@@ -18,7 +18,7 @@ from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, prov
 from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer
-from weir.apiserver.bootstrap.objects import bootstrap, furnish
+from weir.apiserver.bootstrap.objects import bootstrap, ensure_namespace_objects
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
@@ -87,7 +87,7 @@ class Cluster:
         await bootstrap(self.server.verbs, rbac=False)
         ns = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "golden"}}
         await self.call("POST", "/api/v1/namespaces", "", {}, json.dumps(ns).encode())
-        await furnish(self.server.verbs, "golden")
+        await ensure_namespace_objects(self.server.verbs, "golden")
         instance = "4eca377d-c655-4914-b2e5-ec023818929b"
         await IdentityLease(self.server.verbs, self.clock, "vm", "127.0.0.1:16443", instance).renew()
         await self.clock.advance(1)

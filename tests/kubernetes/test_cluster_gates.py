@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.kubernetes.real_server import real_server
-from weir.client.cluster_gates import API_SERVER, learn
+from weir.client.cluster_gates import API_SERVER, detect_gates
 from weir.client.http import connect
 from weir.gates import FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.objects.kinds import by_kind
@@ -55,7 +55,7 @@ def learned(kubeconfig):
     async def ask():
         client = connect(kubeconfig)
         try:
-            return (await learn(client)).by_component[API_SERVER]
+            return (await detect_gates(client)).by_component[API_SERVER]
         finally:
             await client.close()
 

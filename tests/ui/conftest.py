@@ -13,7 +13,7 @@ import pytest
 
 from tests.ui.browser import Browser, Tab, chromium, find_chromium
 from tests.ui.npm_packages import fetched
-from weir.cli._options import Where
+from weir.cli._options import ClusterSource
 from weir.ui.screens import Screens
 from weir.ui.server import Server
 from weir.ui.source import open_source
@@ -37,7 +37,7 @@ def screens_of_dump() -> Iterator[Callable[[Path], Screens]]:
 
         @cache
         def give(dump: Path) -> Screens:
-            return _screens(Where((str(dump),)), stack)
+            return _screens(ClusterSource((str(dump),)), stack)
 
         yield give
 
@@ -47,7 +47,7 @@ def serve(screens_of_dump) -> Iterator[Callable[..., Server]]:
     """Return what serves the page of a cluster; all are stopped at the end."""
     with ExitStack() as stack:
 
-        def give(where: Where | Path, *, read_only: bool = False) -> Server:
+        def give(where: ClusterSource | Path, *, read_only: bool = False) -> Server:
             shared = isinstance(where, Path)
             screens = screens_of_dump(where) if shared else _screens(where, stack, read_only=read_only)
             server = Server(screens)
@@ -59,7 +59,7 @@ def serve(screens_of_dump) -> Iterator[Callable[..., Server]]:
         yield give
 
 
-def _screens(where: Where, stack: ExitStack, *, read_only: bool = False) -> Screens:
+def _screens(where: ClusterSource, stack: ExitStack, *, read_only: bool = False) -> Screens:
     source = open_source(where, {})
     source.start()
     stack.callback(source.stop)
@@ -74,7 +74,7 @@ def page(browser, serve) -> Iterator[Callable[..., Tab]]:
     """
     tabs: list[tuple[Tab, str]] = []
 
-    def give(where: Where | Path, at: str = "", **options: Any) -> Tab:
+    def give(where: ClusterSource | Path, at: str = "", **options: Any) -> Tab:
         server = serve(where, **options)
         tab = browser.tab()
         tabs.append((tab, f"http://127.0.0.1:{server.server_port}/"))

@@ -16,7 +16,7 @@ from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import until, up
 from tests.ui.conftest import go
 from weir.cli._holder import find_holder
-from weir.cli._options import Live, Where
+from weir.cli._options import ClusterSource, Live
 
 CELLS = "[...document.querySelectorAll('[role=gridcell]')]"
 WEB = """
@@ -103,7 +103,7 @@ def cluster(tmp_path_factory):
 
 
 def where(cluster):
-    return Where((), Live(cluster.kubeconfig))
+    return ClusterSource((), Live(cluster.kubeconfig))
 
 
 def test_a_taint_set_by_kubectl_recolours_the_matrix_within_a_second(page, cluster, record_property):
@@ -231,7 +231,7 @@ def test_devices_are_tainted_and_untainted_and_the_tiles_follow(page, cluster):
 def test_actions_without_rights_are_known_before_they_are_tried(page, cluster, tmp_path):
     """One that may look at everything: no button that writes can be pressed, and each says why."""
     cluster("apply", "-f", "-", stdin=ONLY_LOOKS)
-    looks = Where((), Live(kubeconfig_of(cluster, "onlooker", tmp_path)))
+    looks = ClusterSource((), Live(kubeconfig_of(cluster, "onlooker", tmp_path)))
     tab = page(looks, "#/what-if?change=taint&nodes=node-1&key=sla&value=800&effect=NoExecute")
     tab.until("document.querySelector('#apply:disabled')", 60)
     said = (
@@ -250,7 +250,7 @@ def test_actions_without_rights_are_known_before_they_are_tried(page, cluster, t
 def test_rights_to_some_nodes_and_namespaces_are_told_from_rights_to_none(serve, cluster, tmp_path):
     cluster("apply", "-f", "-", stdin=ONLY_LOOKS)
     cluster("apply", "-f", "-", stdin=SOME_RIGHTS)
-    screens = serve(Where((), Live(kubeconfig_of(cluster, "tenant", tmp_path)))).screens
+    screens = serve(ClusterSource((), Live(kubeconfig_of(cluster, "tenant", tmp_path)))).screens
 
     def may_not(change, *names, **more):
         question = {"change": change, "nodes": {"names": list(names)}, **more}
@@ -284,7 +284,7 @@ def kubeconfig_of(cluster, user, folder):
 
 def test_a_viewer_without_rights_is_told_what_cannot_be_said(page, cluster, tmp_path):
     cluster("apply", "-f", "-", stdin=VIEWER)
-    tab = page(Where((), Live(kubeconfig_of(cluster, "viewer", tmp_path))))
+    tab = page(ClusterSource((), Live(kubeconfig_of(cluster, "viewer", tmp_path))))
     tab.until("document.querySelector('.cannot')")
     assert "cannot say what fits where: nodes could not be read: you may not list them" in tab.text("main")
     assert "Cannot say anything that needs these" in tab.text("#top")

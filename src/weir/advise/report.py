@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.advise.taints import Shunned
+from weir.advise.taints import UntoleratedTaint
 from weir.advise.thresholds import Step, Thresholds
 from weir.advise.words import change_line, heading
 from weir.advise.workload import Advice, Change
@@ -21,7 +21,7 @@ SCHEMA: Final = "weir.advise/v1"
 
 
 def document(
-    advice: Iterable[Advice], shunned: Iterable[Shunned], gates: Gates, known: Mapping[str, Any]
+    advice: Iterable[Advice], untolerated: Iterable[UntoleratedTaint], gates: Gates, known: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the document that `weir advise -o json` prints; *known* says how the gates are known."""
     return {
@@ -36,7 +36,7 @@ def document(
                 "effect": each.taint.effect,
                 "nodes": list(each.nodes),
             }
-            for each in shunned
+            for each in untolerated
         ],
     }
 

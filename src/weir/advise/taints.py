@@ -16,14 +16,16 @@ _OWN: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 @dataclass(frozen=True)
-class Shunned:
+class UntoleratedTaint:
     """A taint that keeps every workload off some nodes."""
 
     taint: Taint
     nodes: tuple[str, ...]
 
 
-def shunned_taints(world: World, workloads: Iterable[tuple[Toleration, ...]], gates: Gates) -> list[Shunned]:
+def untolerated_taints(
+    world: World, workloads: Iterable[tuple[Toleration, ...]], gates: Gates
+) -> list[UntoleratedTaint]:
     """Return the taints that neither a pod of *world* nor one of *workloads* tolerates, most nodes first."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for node in world.nodes.values():
@@ -31,9 +33,9 @@ def shunned_taints(world: World, workloads: Iterable[tuple[Toleration, ...]], ga
             if taint.effect in BLOCKING and not taint.key.startswith(_OWN):
                 found.setdefault((taint.key, taint.value, taint.effect), []).append(node.name)
     lists = {*workloads, *(pod.tolerations for pod in world.pods.values())}
-    shunned = [
-        Shunned(Taint(*identity), tuple(names))
+    untolerated = [
+        UntoleratedTaint(Taint(*identity), tuple(names))
         for identity, names in found.items()
         if not any(find_tolerating(tolerations, Taint(*identity), gates) for tolerations in lists)
     ]
-    return sorted(shunned, key=lambda each: (-len(each.nodes), str(each.taint)))
+    return sorted(untolerated, key=lambda each: (-len(each.nodes), str(each.taint)))

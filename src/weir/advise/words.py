@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from weir.advise.taints import Shunned
+from weir.advise.taints import UntoleratedTaint
 from weir.advise.thresholds import Thresholds
 from weir.advise.workload import Advice, Change
 from weir.explain.phrases import asks, counted, listed, short, taint_name
@@ -71,7 +71,7 @@ def change_line(change: Change, before: frozenset[str]) -> str:
     """Return one change as an imperative sentence, with what was found when it was tried."""
     entry = change.toleration
     if change.kind == "remove":
-        return f"remove the toleration {said(entry)}: no node has a taint that needs it"
+        return f"remove the toleration {toleration_text(entry)}: no node has a taint that needs it"
     more = len(change.nodes) - len(before)
     return (
         f"tolerate {entry.key} {_with(entry, change.value)} instead of {asks(entry)} "
@@ -79,13 +79,13 @@ def change_line(change: Change, before: frozenset[str]) -> str:
     )
 
 
-def said(entry: Toleration) -> str:
+def toleration_text(entry: Toleration) -> str:
     """Return a toleration in a few words."""
     effect = f" ({entry.effect})" if entry.effect else ""
     return f"{entry.key} {asks(entry)}{effect}".strip()
 
 
-def shunned_line(each: Shunned) -> str:
+def untolerated_line(each: UntoleratedTaint) -> str:
     return f"{each.taint}: {counted(len(each.nodes), 'node')} ({listed(each.nodes, 3)})"
 
 

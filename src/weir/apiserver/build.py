@@ -24,7 +24,7 @@ from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOK
 from weir.apiserver.admission.mutating_policies import MutatingPolicies
 from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.admission.validating_policies import ValidatingPolicies
-from weir.apiserver.aggregation.keeper import ApiServiceKeeper
+from weir.apiserver.aggregation.controller import ApiServiceController
 from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.audit.log import AuditLog
 from weir.apiserver.auth import pki
@@ -38,13 +38,13 @@ from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.signers import PodCertificateRights
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.blocking import Blocking
-from weir.apiserver.bootstrap.objects import bootstrap, furnish
-from weir.apiserver.customresources.keeper import DefinitionKeeper
+from weir.apiserver.bootstrap.objects import bootstrap, ensure_namespace_objects
+from weir.apiserver.customresources.controller import DefinitionController
 from weir.apiserver.customresources.webhook_conversion import WebhookConversion
 from weir.apiserver.file_changes import FileChanges
 from weir.apiserver.flowcontrol import debug
+from weir.apiserver.flowcontrol.bootstrap import FlowControlBootstrap
 from weir.apiserver.flowcontrol.dispatcher import FlowControl
-from weir.apiserver.flowcontrol.keeper import FlowControlKeeper
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.older_release import RELEASES, OlderStore
 from weir.apiserver.options import Options
@@ -234,24 +234,24 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         texts=None if flow_control is None else debug.pages(flow_control, clock.time),
     )
     ca = credentials.ca_pem.decode() if credentials is not None else ""
-    keeper = FlowControlKeeper(server.verbs) if options.priority_and_fairness else None
+    keeper = FlowControlBootstrap(server.verbs) if options.priority_and_fairness else None
     start = [bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)]
     if keeper is not None:
         start.append(keeper.ensure())
     api_services = None
     if options.aggregation:
         shown = {name: found for name, found in groups().items() if name not in server.off}
-        api_services = ApiServiceKeeper(server.verbs, server.served, shown)
+        api_services = ApiServiceController(server.verbs, server.served, shown)
         start.append(api_services.start())
     await asyncio.gather(*start)
 
-    async def furnish_namespace(kind: Kind, name: str) -> None:
+    async def namespace_created(kind: Kind, name: str) -> None:
         if kind.kind == "Namespace":
-            await furnish(server.verbs, name, ca)
+            await ensure_namespace_objects(server.verbs, name, ca)
 
-    server.after_create(furnish_namespace)
+    server.after_create(namespace_created)
     mutating.bound.served = validating.bound.served = server.served  # parameters may be of custom kinds
-    definitions = DefinitionKeeper(server.verbs, server.lists, server.served, server.definitions)
+    definitions = DefinitionController(server.verbs, server.lists, server.served, server.definitions)
     return Running(
         *(server, store, options, credentials, admin_token, webhook_client),
         metrics=metrics,

@@ -144,7 +144,7 @@ class Pages:
 
     def _aggregated(self, request: Request, *, core: bool) -> Response | None:
         """Return the document of all groups when the client asks for it."""
-        if not _asks_for_all_groups(request.header(b"accept")):
+        if not _accepts_aggregated(request.header(b"accept")):
             return None
         body, etag = self._discovery.aggregated(core)
         headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
@@ -169,13 +169,13 @@ class Pages:
         return Response(200, discovery.health(parts[0], verbose), TEXT)
 
 
-def _asks_for_all_groups(accept: str) -> bool:
+def _accepts_aggregated(accept: str) -> bool:
     """Return whether an Accept header names the document of all groups in the version that is served.
 
     Clients before 1.30 ask for v2beta1, which Kubernetes does not serve any more: they get the plain list of groups.
 
     >>> asked = "application/json;as=APIGroupDiscoveryList;v={};g=apidiscovery.k8s.io,application/json"
-    >>> _asks_for_all_groups(asked.format("v2")), _asks_for_all_groups(asked.format("v2beta1"))
+    >>> _accepts_aggregated(asked.format("v2")), _accepts_aggregated(asked.format("v2beta1"))
     (True, False)
     """
     return any(

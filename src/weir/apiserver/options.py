@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.apiserver.admission.chain import Settings
-from weir.apiserver.audit.log import Keep
+from weir.apiserver.audit.log import LogRetention
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.clock import Clock
 from weir.gates import ALL_FEATURES, Gates
@@ -39,7 +39,7 @@ class Options:
     token_file: Path | None = None
     audit_log: Path | None = None
     audit_policy: Path | None = None
-    audit_keep: Keep = field(default_factory=Keep)
+    audit_keep: LogRetention = field(default_factory=LogRetention)
     compaction_seconds: float = 300.0
     event_ttl_seconds: float = 3600.0  #: how long an Event is kept
     encryption_config: Path | None = None  #: which resources are encrypted on the disk, and how

@@ -28,7 +28,7 @@ from weir.clock import Clock, RealClock
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
 from weir.observe.listener import listen
 from weir.observe.logs import Log
-from weir.store.compact import keep_up
+from weir.store.compact import upkeep_loop
 
 __all__ = ["run", "serve", "sweep"]
 
@@ -62,7 +62,7 @@ async def serve(running: Running, clock: Clock) -> None:
         connections.protocol, options.bind_address or "127.0.0.1", options.secure_port, context
     )
     running.port = running.listener.port
-    running.chores.append(loop.create_task(keep_up(running.store, clock)))
+    running.chores.append(loop.create_task(upkeep_loop(running.store, clock)))
     running.chores.append(loop.create_task(sweep(connections)))
     running.chores.append(loop.create_task(trim_for_ever()))
     running.chores.append(loop.create_task(running.files.run(clock)))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from weir.apiserver.aggregation.keeper import ApiServiceKeeper
+from weir.apiserver.aggregation.controller import ApiServiceController
 from weir.apiserver.auth import kubeconfig, pki
 from weir.apiserver.blocking import Blocking
-from weir.apiserver.customresources.keeper import DefinitionKeeper
+from weir.apiserver.customresources.controller import DefinitionController
 from weir.apiserver.file_changes import FileChanges
-from weir.apiserver.flowcontrol.keeper import FlowControlKeeper
+from weir.apiserver.flowcontrol.bootstrap import FlowControlBootstrap
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import Options
 from weir.apiserver.server import ApiServer
@@ -46,9 +46,9 @@ class Running:
     metrics: Metrics = field(default_factory=Metrics)
     files: FileChanges = field(default_factory=FileChanges)
     blocking: Blocking | None = None
-    keeper: FlowControlKeeper | None = None
-    definitions: DefinitionKeeper | None = None
-    api_services: ApiServiceKeeper | None = None
+    keeper: FlowControlBootstrap | None = None
+    definitions: DefinitionController | None = None
+    api_services: ApiServiceController | None = None
     serving: ssl.SSLContext | None = None
     _admin: tuple[KeyPair, bytes] | None = None
 

@@ -27,7 +27,7 @@ from weir.apiserver.auth.impersonation import impersonate
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.failures import failure, reworded, unavailable
 from weir.apiserver.flowcontrol.dispatcher import FlowControl, Refused
-from weir.apiserver.flowcontrol.levels import Flow, Ticket
+from weir.apiserver.flowcontrol.levels import Flow, QueuedRequest
 from weir.apiserver.handlers import Handlers, Review
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages
@@ -41,7 +41,7 @@ from weir.apiserver.transport.http import Request, Response, Sink, Stream
 from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large, too_many
 from weir.apiserver.transport.options import check_timeout, parse_bool
 from weir.apiserver.transport.paths import RequestInfo
-from weir.apiserver.transport.warnings import Remarks, warning_headers
+from weir.apiserver.transport.warnings import WarningRecorder, warning_headers
 from weir.objects import document
 from weir.objects.kinds import KINDS
 from weir.objects.pod_usage import UsageModel
@@ -152,11 +152,11 @@ class ApiServer:
             request.method, request.path, parse_bool(params.get("watch")), self._handlers.served
         )
         request.info = info
-        warnings = Remarks()
+        warnings = WarningRecorder()
         user: User | None = None
         real: User | None = None
         lane: Lane | None = None
-        ticket: Ticket | None = None
+        ticket: QueuedRequest | None = None
         flow: Flow | None = None
         authorized = False
         answer: Response | Stream
@@ -192,7 +192,7 @@ class ApiServer:
                 raise too_large()
             if is_large(request.body):
                 if ticket is not None and flow_control is not None:
-                    flow_control.stand(ticket)
+                    flow_control.release_seats(ticket)
                 request.turn = self.verbs.off_loop.turn(user.name)
                 await self.verbs.off_loop.run(request.turn, document.check_values, request.body)
             elsewhere = of_another_server(info.path, self.served) if self.served.registered else None

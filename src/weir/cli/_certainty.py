@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from weir.cli._options import Option, Where
+from weir.cli._options import ClusterSource, Option
 from weir.gates import FEATURES, GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
@@ -54,18 +54,18 @@ def asked_gates_option() -> Option:
 
 
 def known_gates(
-    where: Where | None,
+    where: ClusterSource | None,
     given: Mapping[str, bool],
     needs: Iterable[str],
     namespaces: Iterable[str] = ("default",),
 ) -> KnownGates:
     """Return the gates an answer may use that depends on the components *needs*; of files (None), the default."""
-    from weir.client.cluster_gates import learn
+    from weir.client.cluster_gates import detect_gates
     from weir.client.known_gates import KnownGates
 
     if where is None or where.dump or given.keys() >= set(FEATURES):
         return KnownGates.default(given)
-    return where.live.run("weir", lambda client: learn(client, namespaces)).known(needs, given)
+    return where.live.run("weir", lambda client: detect_gates(client, namespaces)).known(needs, given)
 
 
 def distinct(

@@ -27,12 +27,12 @@ from weir.cli._device_rules import (
     make_rule,
     rate_option,
     read_selector,
+    rule_effect,
     rule_options,
-    said,
     with_cluster,
 )
 from weir.cli._device_write import condition, served_version, settle, write
-from weir.cli._options import Where
+from weir.cli._options import ClusterSource
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import redraw, say, to_yaml, write_document
 
@@ -73,7 +73,7 @@ def drain(
     yes: bool,
     timeout: str,
     description: str,
-    where: Where,
+    where: ClusterSource,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -225,9 +225,9 @@ class Drain:
         if client is not None and served is not None:
             rule, ignored = await settle(client, served, rule)
         write_document(to_yaml(rule))
-        for line in (*said(rule, preview, now), *self._expected(rule, preview, now, ignored)):
+        for line in (*rule_effect(rule, preview, now), *self._expected(rule, preview, now, ignored)):
             say(line, err=True)
-        for pod in held.staying(view, now):
+        for pod in held.unaffected_pods(view, now):
             say(f"{pod} tolerates it and stays", err=True)
         if client is None or served is None:
             say("nothing was written", err=True)
@@ -325,7 +325,7 @@ class Drain:
                 if told.over and (told.evicted or not pods or waited > _QUIET_SECONDS):
                     return await self._ending(client, pods, started)
             elif self.clock.monotonic() - started > _SILENT_SECONDS:
-                say(f"no controller says anything about the rule: {self._whats_left()}", err=True)
+                say(f"no controller says anything about the rule: {self._remaining()}", err=True)
                 return FINDINGS
             await self.clock.sleep(_LOOK_SECONDS)
         return self._out_of_time()
@@ -362,10 +362,10 @@ class Drain:
 
     def _out_of_time(self) -> int:
         self.show("", 0, 0)
-        say(f"time is up: {self._whats_left()}", err=True)
+        say(f"time is up: {self._remaining()}", err=True)
         return FINDINGS
 
-    def _whats_left(self) -> str:
+    def _remaining(self) -> str:
         return (
             f"{counted(self.left, 'pod')} of {self.total} not gone yet by the rule's last report (one every 10 s); the "
             f"rule {self.name} stays and the cluster goes on evicting. Stop it: {self.back}"
@@ -383,7 +383,7 @@ class Drain:
             case State.ARMING:
                 left = f"the rule {self.name} stays and may evict already. Stop it: {self.back}"
             case State.EVICTING:
-                left = self._whats_left()
+                left = self._remaining()
             case State.GONE:
                 left = "the rule was removed, or everything has happened"
         say(err=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli._device_read import read_inventory
-from weir.cli._options import Where, cluster_options, feature_gates_option, output_option
+from weir.cli._options import ClusterSource, cluster_options, feature_gates_option, output_option
 from weir.cli.main import FINE
 from weir.cli.render import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
 from weir.objects.times import format_time
@@ -52,7 +52,7 @@ _DISPENSABLE = ("ATTRIBUTES", "CLAIM", "NODE")
 )
 @feature_gates_option()
 def list_devices(
-    where: Where,
+    where: ClusterSource,
     namespace: str,
     driver: str,
     node: str,
@@ -90,7 +90,7 @@ def list_devices(
         )
         return FINE
     colour = wants_colour()
-    shown = None if output == "wide" else telling(everything)
+    shown = None if output == "wide" else distinguishing_attributes(everything)
     width = None if output == "wide" or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     lines, left_out = text(rows, now, shown, colour=colour, width=width)
     for line in lines:
@@ -209,7 +209,7 @@ def tolerated_text(held: HeldTaint, now: datetime) -> str:
     return "yes" if held.tolerated else "no, kept until it is free"
 
 
-def telling(rows: Sequence[Row]) -> set[str]:
+def distinguishing_attributes(rows: Sequence[Row]) -> set[str]:
     """Return the attributes that say what kind of device it is: those that some devices of one driver share."""
     values: dict[tuple[str, str], list[str]] = {}
     for row in rows:

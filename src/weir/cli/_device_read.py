@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weir.cli._options import Where
+from weir.cli._options import ClusterSource
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weir.gates import Gates
 
 
-def read_inventory(where: Where, gates: Gates) -> Inventory:
+def read_inventory(where: ClusterSource, gates: Gates) -> Inventory:
     """Return what a dump, or a live cluster, says about devices; raises CannotSay when slices could not be read."""
     from weir.cli._certainty import because
     from weir.cli.inputs import CannotSay, read_cluster

@@ -19,7 +19,7 @@ import click
 
 from weir.cli._confirm import agreed, yes_option
 from weir.cli._device_write import MANAGER, condition, served_version, settle, write
-from weir.cli._options import Where, cluster_options, together
+from weir.cli._options import ClusterSource, cluster_options, together
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import say, to_yaml, write_document
 from weir.objects.times import format_time
@@ -67,7 +67,7 @@ def taint(
     no_wait: bool,
     yes: bool,
     description: str,
-    where: Where,
+    where: ClusterSource,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -112,7 +112,7 @@ def taint(
 def untaint(
     words: Sequence[str],
     yes: bool,
-    where: Where,
+    where: ClusterSource,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -206,7 +206,7 @@ def rule_name(selector: Document, key: str) -> str:
     return f"{bare or 'taint'}-{digest}"
 
 
-def with_cluster(where: Where, work: Callable[[Inventory, Client | None], Awaitable[int]]) -> int:
+def with_cluster(where: ClusterSource, work: Callable[[Inventory, Client | None], Awaitable[int]]) -> int:
     """Return what *work* comes to with the devices of a cluster and, where it lives, a client of it."""
     from weir.cli._device_read import fetch
     from weir.cli.inputs import read_dump
@@ -237,7 +237,7 @@ async def _taint(
     if client is not None and served is not None:
         rule, ignored = await settle(client, served, rule)
     write_document(to_yaml(rule))
-    for line in said(rule, preview, now):
+    for line in rule_effect(rule, preview, now):
         say(line, err=True)
     for option in ignored:
         say(f"this cluster does not know {option}: left out", err=True)
@@ -281,7 +281,7 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
     say(f'devicetaintrule.resource.k8s.io "{name}" deleted', err=True)
 
 
-def said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
+def rule_effect(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
     """Yield what the rule does, in the words of its effect."""
     from weir.apiserver.printers import human_duration
 

@@ -79,7 +79,7 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Where:
+class ClusterSource:
     """The cluster a question is about: a dump of one, or the live one."""
 
     dump: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def cluster_options(help: str) -> Option:
     def give(command: Command) -> Command:
         @wraps(command)
         def call(*, cluster: tuple[str, ...], kubeconfig: Path | None, context: str, **rest: Any) -> Any:
-            return command(where=Where(cluster, Live(kubeconfig, context)), **rest)
+            return command(where=ClusterSource(cluster, Live(kubeconfig, context)), **rest)
 
         return together(dump, _KUBECONFIG)(call)
 

@@ -36,7 +36,7 @@ LAST_WORDS: Final = "export KUBECONFIG="
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedNodes:
     """The nodes that were asked for; *given* says which of the two the command line named."""
 
     nodes: int
@@ -46,7 +46,7 @@ class Wanted:
     def without_effect(self, there: int, added: int) -> Iterator[str]:
         """Yield what the command line asked for and nodes from before keep from happening.
 
-        >>> list(Wanted(2, None, frozenset({"nodes"})).without_effect(there=3, added=0))
+        >>> list(RequestedNodes(2, None, frozenset({"nodes"})).without_effect(there=3, added=0))
         ['--nodes 2 has no effect: 3 nodes are kept from before (weir node remove, or weir up --purge)']
         """
         if "nodes" in self.given and there > self.nodes:
@@ -69,7 +69,7 @@ class WholeCluster:
     options: Options
     gates: ComponentGates
     controllers: tuple[str, ...]
-    wanted: Wanted
+    wanted: RequestedNodes
     seed: int = 0
     metrics_port: int | None = None
     in_one_process: bool = False

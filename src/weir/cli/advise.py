@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
-from weir.cli._options import Where, output_option
-from weir.cli.inputs import CannotSay, Held, asked_cluster, read_cluster, read_documents
+from weir.cli._options import ClusterSource, output_option
+from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_documents
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, say, to_yaml, wants_colour
 
 if TYPE_CHECKING:
-    from weir.advise.taints import Shunned
+    from weir.advise.taints import UntoleratedTaint
     from weir.advise.workload import Advice
     from weir.explain.subject import Subject
     from weir.gates import Gates
@@ -30,7 +30,7 @@ _ROWS: Final = 20
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
 
 Asked = list[tuple["Subject", "Document | None"]]
-Answer = tuple[list[tuple["Advice", "Document | None"]], list["Shunned"]]
+Answer = tuple[list[tuple["Advice", "Document | None"]], list["UntoleratedTaint"]]
 
 
 @click.command(
@@ -54,7 +54,7 @@ Answer = tuple[list[tuple["Advice", "Document | None"]], list["Shunned"]]
 def advise(
     files: Sequence[str],
     everything: bool,
-    where: Where,
+    where: ClusterSource,
     keep: int | None,
     output: str,
     given: Mapping[str, bool],
@@ -93,18 +93,18 @@ def advise(
     used = needed_gates(subject.document for subject, _ in asked)
     found = distinct(known, used, lambda gates: _answer(asked, world, gates, keep or 0), _same)
     if output == "text":
-        for gates, (advice, shunned) in found:
+        for gates, (advice, untolerated) in found:
             if len(found) > 1:
                 say(paint(doubt(known, used, gates), NOTE, bold=True, on=wants_colour()))
-            for line in text(advice, shunned, colour=wants_colour()):
+            for line in text(advice, untolerated, colour=wants_colour()):
                 say(line)
         say(paint(known.line(), DIM, on=wants_colour()))
     else:
         from weir.advise.report import document
 
         documents = [
-            document((each for each, _ in advice), shunned, gates, known.report())
-            for gates, (advice, shunned) in found
+            document((each for each, _ in advice), untolerated, gates, known.report())
+            for gates, (advice, untolerated) in found
         ]
         emit(documents[0] | ({"otherwise": documents[1]} if len(documents) > 1 else {}), output)
     if len(found) > 1:
@@ -114,7 +114,7 @@ def advise(
 
 def _answer(asked: Asked, world: World, gates: Gates, keep: int) -> Answer:
     from weir.advise.question import Cluster, Question, read_tolerations
-    from weir.advise.taints import shunned_taints
+    from weir.advise.taints import untolerated_taints
     from weir.advise.workload import advise as ask
 
     cluster, found = Cluster(world, gates), []
@@ -125,7 +125,7 @@ def _answer(asked: Asked, world: World, gates: Gates, keep: int) -> Answer:
     tolerations = [
         read_tolerations((subject.pod_spec or {}).get("tolerations") or ()) for subject, _ in asked
     ]
-    return sorted(found, key=lambda each: each[0].rank), shunned_taints(world, tolerations, gates)
+    return sorted(found, key=lambda each: each[0].rank), untolerated_taints(world, tolerations, gates)
 
 
 def _same(one: Answer, other: Answer) -> bool:
@@ -133,7 +133,7 @@ def _same(one: Answer, other: Answer) -> bool:
     from weir.gates import Gates
 
     first, second = (
-        document((each for each, _ in found), shunned, Gates(), {}) for found, shunned in (one, other)
+        document((each for each, _ in found), untolerated, Gates(), {}) for found, untolerated in (one, other)
     )
     return first == second
 
@@ -158,7 +158,7 @@ def _from_files(files: Sequence[str]) -> Iterator[tuple[Subject, Document]]:
                 yield replace(subject, source=item.file), item
 
 
-def _in_cluster(held: Held) -> Iterator[Subject]:
+def _in_cluster(held: ClusterObjects) -> Iterator[Subject]:
     """Yield the workloads of the cluster that nothing else controls."""
     from weir.explain.subject import subjects
 
@@ -174,10 +174,13 @@ def _in_cluster(held: Held) -> Iterator[Subject]:
 
 
 def text(
-    advice: Sequence[tuple[Advice, Document | None]], shunned: Sequence[Shunned], *, colour: bool = False
+    advice: Sequence[tuple[Advice, Document | None]],
+    untolerated: Sequence[UntoleratedTaint],
+    *,
+    colour: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of the answer, the most fragile workload first."""
-    from weir.advise.words import change_line, heading, room, shunned_line, threshold_lines
+    from weir.advise.words import change_line, heading, room, threshold_lines, untolerated_line
     from weir.explain.phrases import counted
 
     for each, source in advice:
@@ -194,11 +197,11 @@ def text(
                 kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
                 yield f"    {paint(line, kind, on=colour)}"
         yield ""
-    if shunned:
+    if untolerated:
         yield paint("Taints that nobody tolerates:", NOTE, bold=True, on=colour)
-        for taint in shunned[:_ROWS]:
-            yield f"  {shunned_line(taint)}"
-        if rest := shunned[_ROWS:]:
+        for taint in untolerated[:_ROWS]:
+            yield f"  {untolerated_line(taint)}"
+        if rest := untolerated[_ROWS:]:
             yield f"  … and {counted(len(rest), 'taint')} more: -o json has them all"
         yield ""
 

@@ -142,7 +142,7 @@ def apiserver(
     from weir.apiserver.admission.chain import PluginError, Settings
     from weir.apiserver.admission.configuration import read_event_limits
     from weir.apiserver.audit.events import PolicyError
-    from weir.apiserver.audit.log import Keep
+    from weir.apiserver.audit.log import LogRetention
     from weir.apiserver.auth.authn import TokenFileError
     from weir.apiserver.auth.authz import ModeError
     from weir.apiserver.auth.pki import PkiError
@@ -195,7 +195,7 @@ def apiserver(
             token_file=token_auth_file,
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
-            audit_keep=Keep(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
+            audit_keep=LogRetention(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
             compaction_seconds=compaction_seconds,
             event_ttl_seconds=event_ttl_seconds,
             encryption_config=encryption_config,

@@ -99,7 +99,7 @@ def conformance(
     weir conformance kep-5471 --yes -o junit > report.xml
     weir conformance --clean
     """
-    from weir.conformance.reach import reach
+    from weir.conformance.isolation import isolation_problem
     from weir.simulation.demo.story import FOLDER, choose, find_stories
 
     if only_clean:
@@ -108,9 +108,9 @@ def conformance(
     if only_list:
         say_lines(table([(s.name, s.title, ", ".join(s.needs)) for s in chosen], indent=0))
         return FINE
-    playable = [story for story in chosen if not reach(story)]
+    playable = [story for story in chosen if not isolation_problem(story)]
     if not playable:
-        reasons = "; ".join(f"{story.name}: {reach(story)}" for story in chosen[:3])
+        reasons = "; ".join(f"{story.name}: {isolation_problem(story)}" for story in chosen[:3])
         raise click.UsageError(
             f"nothing to play in a live cluster: {reasons or f'{folder or FOLDER} is empty'}"
         )
@@ -131,7 +131,7 @@ async def _play(
     from weir.conformance.run import AT_ONCE, PACE, ConformanceRun
 
     client = live.connect("weir-conformance")
-    onlooker = _Onlooker()
+    onlooker = _Progress()
     try:
         late, patience = (timedelta(seconds=each) for each in slack)
         pace = replace(PACE, late=late, patience=patience)
@@ -180,7 +180,7 @@ def _show(report: Report) -> None:
         say(paint(line.text, style, bold=line.bold, on=colour))
 
 
-class _Onlooker:
+class _Progress:
     """Progress on standard error: a picture on a terminal, otherwise a line per story."""
 
     def __init__(self) -> None:

@@ -24,8 +24,8 @@ from weir.cli._certainty import (
     needed_kinds,
 )
 from weir.cli._explain_text import is_well, text, width, wrapped
-from weir.cli._options import Where, output_option
-from weir.cli.inputs import CannotSay, Held, asked_cluster
+from weir.cli._options import ClusterSource, output_option
+from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import (
     NOTE,
@@ -79,7 +79,7 @@ _KINDS: Final = {
 def explain(
     names: Sequence[str],
     files: Sequence[str],
-    where: Where,
+    where: ClusterSource,
     namespace: str | None,
     output: str,
     show_all: bool,
@@ -113,7 +113,7 @@ def explain(
 def _once(
     names: Sequence[str],
     files: Sequence[str],
-    where: Where,
+    where: ClusterSource,
     namespace: str | None,
     output: str,
     show_all: bool,
@@ -145,7 +145,7 @@ def _once(
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if alone:
-        held = Held([(document.file, document.value) for document in documents])
+        held = ClusterObjects([(document.file, document.value) for document in documents])
     else:
         held = read_cluster(where, _kinds(name))
         held.documents.extend(nodes)
@@ -219,7 +219,7 @@ def _once(
     return FINDINGS
 
 
-def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
+def through_operator(subject: Subject, known: KnownGates, held: ClusterObjects) -> list[dict[str, Any]]:
     """Return the tolerations that a pod has only through weir's operator, as they were written."""
     from weir.client.known_gates import OPERATOR
     from weir.lowering.originals import extended_entries
@@ -244,7 +244,7 @@ def _said_of(lowered: list[dict[str, Any]]) -> str:
     return f"Tolerated {OPERATOR}: {short(', '.join(words), 300)}" if words else ""
 
 
-def deciding(held: Held) -> Iterator[tuple[str, Any]]:
+def deciding(held: ClusterObjects) -> Iterator[tuple[str, Any]]:
     """Yield what the cluster holds that may need gates to be judged: volumes, devices and rules, not other pods."""
     for file, document in held.documents:
         kind = document.get("kind") if isinstance(document, dict) else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from weir.cli._options import Live, Where, cluster_options
+from weir.cli._options import ClusterSource, Live, cluster_options
 from weir.cli.main import CANNOT_SAY
 from weir.cli.render import say
 from weir.objects.manifest import Document, ManifestError, read_manifest, read_values
@@ -119,7 +119,7 @@ asked_cluster: Final = cluster_options(
 
 
 @dataclass(frozen=True)
-class Held:
+class ClusterObjects:
     """What a cluster holds: documents with the file they stand in, and the kinds that could not be read."""
 
     documents: list[tuple[str, Any]]
@@ -130,7 +130,7 @@ class Held:
     lowered: bool = False  #: some of the documents were written by weir's operator, and are raised here
 
     @classmethod
-    def of(cls, documents: Iterable[tuple[str, Any]], *, keep_gate: bool, **rest: Any) -> Held:
+    def of(cls, documents: Iterable[tuple[str, Any]], *, keep_gate: bool, **rest: Any) -> ClusterObjects:
         """Return what was read, as its authors wrote it."""
         from weir.lowering.originals import raised
 
@@ -209,13 +209,13 @@ class Held:
         )
 
 
-def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) -> Held:
+def read_cluster(where: ClusterSource, kinds: Sequence[str], *, stream: bool = False) -> ClusterObjects:
     """Return what a dump, or without one the live cluster, holds; with *stream* pods of JSON dumps stay bytes."""
     where.check()
     if where.dump and stream:
         return _streamed(where.dump)
     if where.dump:
-        return Held.of(_dumped(where.dump), keep_gate=True, dumped=True)
+        return ClusterObjects.of(_dumped(where.dump), keep_gate=True, dumped=True)
     from weir.client.kubeconfig import KubeconfigError
 
     try:
@@ -223,7 +223,7 @@ def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) ->
     except KubeconfigError as error:
         hint = "" if where.live.named else "; name one with --kubeconfig, or give a dump with --cluster"
         raise KubeconfigError(f"{error}{hint}") from None
-    return Held.of(
+    return ClusterObjects.of(
         (("the cluster", document) for document in found.documents),
         keep_gate=not stream,
         missing=found.missing,
@@ -292,7 +292,7 @@ class _Streamed:
         return True
 
 
-def _streamed(places: Sequence[str]) -> Held:
+def _streamed(places: Sequence[str]) -> ClusterObjects:
     """Return what dumps hold; of a List in JSON every object is read by itself, and pods are left as they are."""
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
@@ -304,7 +304,7 @@ def _streamed(places: Sequence[str]) -> Held:
                 found = _whole(file, content)
             documents += found.documents
             pods += found.pods
-    return Held.of(documents, keep_gate=False, dumped=True, pods=tuple(pods))
+    return ClusterObjects.of(documents, keep_gate=False, dumped=True, pods=tuple(pods))
 
 
 def _cut(file: str, path: Path) -> _Streamed | None:

@@ -19,7 +19,7 @@ import click
 import weir
 from weir.cli._certainty import asked_gates_option, because, known_gates
 from weir.cli._lint_inputs import document_of, own_documents, read_cluster, read_files, read_policies
-from weir.cli._options import Live, Where, live_options, output_option
+from weir.cli._options import ClusterSource, Live, live_options, output_option
 from weir.cli.inputs import is_address, read_documents
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, NOTE, paint, progress, say, say_lines, wants_colour, write_document
@@ -236,7 +236,7 @@ def _run(
         documents, troubles = own_documents(found)
         names = [document.file for document in documents]
     gates = known_gates(
-        Where((), live) if ask_live else None, checks.gates, (API_SERVER,), [namespace or "default"]
+        ClusterSource((), live) if ask_live else None, checks.gates, (API_SERVER,), [namespace or "default"]
     )
     items = [item for document in documents for item in document.items()]
     used = needed_gates(item.value for item in items)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._options import Where, cluster_options, output_option
+from weir.cli._options import ClusterSource, cluster_options, output_option
 from weir.cli.inputs import read_cluster, read_documents
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, say, wants_colour, write_document
@@ -39,7 +39,7 @@ _asked: Final = cluster_options(
 @click.option("--all", "every", is_flag=True, help="Every combination, not only the ones an upgrade meets.")
 @output_option("text", "json", "yaml", "svg")
 @_asked
-def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where: Where) -> int:
+def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where: ClusterSource) -> int:
     """Judge one workload by every mix of old and new components.
 
     \b

@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from weir.cli._certainty import asked_gates_option
-from weir.cli._options import Live, Where
+from weir.cli._options import ClusterSource, Live
 from weir.cli.inputs import asked_cluster
 from weir.cli.main import FINE
 from weir.cli.render import say
@@ -50,7 +50,7 @@ _UP_SECONDS = 60.0
 )
 @asked_gates_option()
 def ui(
-    where: Where,
+    where: ClusterSource,
     up: bool,
     port: int,
     read_only: bool,

@@ -28,7 +28,7 @@ from weir.cli._options import (
     secure_port_option,
     state_options,
 )
-from weir.cli._whole_cluster import COMPONENTS, LAST_WORDS, Wanted, WholeCluster
+from weir.cli._whole_cluster import COMPONENTS, LAST_WORDS, RequestedNodes, WholeCluster
 from weir.cli.main import FINE, report
 from weir.gates import GateError, Gates, parse_settings
 
@@ -133,7 +133,7 @@ def up(
     if purge:
         _purge(state.data_dir, yes)
     given = {name for name in ("nodes", "gpus") if _is_given(ctx, name)}
-    wanted = Wanted(nodes, gpus, frozenset(given))
+    wanted = RequestedNodes(nodes, gpus, frozenset(given))
     options = state.options(
         bind_address=bind_address,
         hostnames=hostnames,

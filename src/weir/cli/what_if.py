@@ -16,9 +16,9 @@ import click
 import msgspec
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
-from weir.cli._options import Where, output_option, together
+from weir.cli._options import ClusterSource, output_option, together
 from weir.cli._what_if_changes import CHANGES, read_changes
-from weir.cli.inputs import CannotSay, Held, asked_cluster, read_cluster, read_files, read_seconds
+from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_files, read_seconds
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import (
     BAD,
@@ -76,7 +76,7 @@ def _offer(name: str) -> None:
     @what_if.command(name, help=reader.help, epilog=_EPILOG)
     @asked_cluster
     @_answer_options
-    def command(where: Where, **given: Any) -> int:
+    def command(where: ClusterSource, **given: Any) -> int:
         own = {parameter.name: given.pop(parameter.name) for parameter in reader.params if parameter.name}
         assert reader.callback is not None
         return _ask([reader.callback(**own)], where, **given)
@@ -93,7 +93,7 @@ for _name in CHANGES:
 @click.argument("file", metavar="FILE|-")
 @asked_cluster
 @_answer_options
-def changes(file: str, where: Where, **given: Any) -> int:
+def changes(file: str, where: ClusterSource, **given: Any) -> int:
     """Make several changes, one on each line of a file: the same words as here, and `wait 5m` between them.
 
     \b
@@ -107,7 +107,7 @@ def changes(file: str, where: Where, **given: Any) -> int:
 @click.argument("plan", metavar="PLAN")
 @asked_cluster
 @output_option("text", "json", "yaml")
-def verify(plan: str, where: Where, output: str) -> int:
+def verify(plan: str, where: ClusterSource, output: str) -> int:
     """Hold a plan (`-o plan`) against the cluster after the change was made.
 
     \b
@@ -145,7 +145,7 @@ def verify(plan: str, where: Where, output: str) -> int:
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def readable(held: Held) -> Held:
+def readable(held: ClusterObjects) -> ClusterObjects:
     """Return *held* unless what every answer needs could not be read."""
     if missing := held.lacks({"Node", "Pod"}):
         raise CannotSay(f"cannot say what would change: {because(missing)}")
@@ -154,7 +154,7 @@ def readable(held: Held) -> Held:
 
 def _ask(
     asked_changes: Sequence[Change],
-    where: Where,
+    where: ClusterSource,
     output: str,
     show_all: bool,
     until: str,
@@ -209,7 +209,7 @@ def _ask(
     return FINDINGS if answers[0][1].bad else FINE
 
 
-def check_kinds(held: Held, applied: Sequence[Document]) -> None:
+def check_kinds(held: ClusterObjects, applied: Sequence[Document]) -> None:
     """Raise unless everything was read that decides where the pods of the cluster may run."""
     people = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
     specs = [document.get("spec") for document in people]
@@ -220,14 +220,14 @@ def check_kinds(held: Held, applied: Sequence[Document]) -> None:
         raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
 
 
-def used_gates(held: Held, applied: Sequence[Document]) -> frozenset[str]:
+def used_gates(held: ClusterObjects, applied: Sequence[Document]) -> frozenset[str]:
     """Return the gates that an answer depends on."""
     from weir.taints.features import needed_gates
 
     return frozenset(needed_gates([*_flat(held), *_pod_shapes(held), *applied]))
 
 
-def _flat(held: Held) -> Iterator[Document]:
+def _flat(held: ClusterObjects) -> Iterator[Document]:
     from weir.world import flatten
 
     return flatten(document for _, document in held.documents)
@@ -243,7 +243,7 @@ _TELLING: Final = ("tolerations", "affinity")
 _SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
 
 
-def _pod_shapes(held: Held) -> Iterator[Document]:
+def _pod_shapes(held: ClusterObjects) -> Iterator[Document]:
     """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates.
 
     Names of volumes and claims are each pod's own: only what they are counts.
@@ -270,7 +270,7 @@ def _asking(spec: Mapping[str, msgspec.Raw]) -> Document:
     return {name: msgspec.json.decode(spec[name]) for name in named if name in spec}
 
 
-def run_copy(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
+def run_copy(held: ClusterObjects, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
     """Return what the changes come to in a copy; what cannot be done or read is an error with its place."""
     from weir.objects.core import ViewError
     from weir.whatif.changes import ChangeError, SetGates

@@ -85,7 +85,7 @@ class ClusterGates:
         return Learned(True, "; ".join(f"{', '.join(names)}: {how}" for how, names in hows.items()))
 
 
-async def learn(client: Client, namespaces: Iterable[str] = ("default",)) -> ClusterGates:
+async def detect_gates(client: Client, namespaces: Iterable[str] = ("default",)) -> ClusterGates:
     """Return the gates of the cluster that *client* reaches; dry runs use the first of *namespaces* that takes them.
 
     Raises Unreachable when the API server does not answer; whatever else cannot be read is "not known".
@@ -142,14 +142,14 @@ def _component_features(metrics: bytes) -> dict[str, dict[str, Learned]]:
         labels = _labels(text)
         if component := _WEIR_NAMES.get(labels.get("component", "")):
             found.setdefault(component, {})[labels.get("name", "")] = value == b"1"
-    return {component: _learned(named, "the API server's /metrics") for component, named in found.items()}
+    return {component: _detected(named, "the API server's /metrics") for component, named in found.items()}
 
 
 def _labels(text: bytes) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in _LABEL.findall(text)}
 
 
-def _learned(named: Mapping[str, bool], how: str) -> dict[str, Learned]:
+def _detected(named: Mapping[str, bool], how: str) -> dict[str, Learned]:
     return {name: Learned(named.get(name, False), how) for name in FEATURES}
 
 
@@ -173,7 +173,7 @@ async def _of_static_pod(
     name = items[0]["metadata"]["name"]
     answer = await _ask(client, f"{place}/https:{name}:{port}/proxy/metrics")
     if answer is not None and answer.code == 200 and (named := _features(answer.body)):
-        return component, _learned(named, "its /metrics")
+        return component, _detected(named, "its /metrics")
     return component, _not_known("its metrics cannot be reached")
 
 
@@ -194,7 +194,7 @@ async def _of_kubelets(client: Client) -> tuple[str, dict[str, Learned]]:
         return KUBELET, _not_known("its metrics cannot be reached")
     named = {name: all(each.get(name, False) for each in found) for name in FEATURES}
     asked = "1 node" if len(found) == 1 else f"{len(found)} nodes"
-    return KUBELET, _learned(named, f"/metrics of {asked}")
+    return KUBELET, _detected(named, f"/metrics of {asked}")
 
 
 async def _ask(client: Client, path: str, query: Mapping[str, object] | None = None) -> Reply | None:

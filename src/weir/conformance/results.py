@@ -29,7 +29,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Difference:
     """Something that was not as specified: at which step, about what, and how it was instead."""
 
     event: str
@@ -47,7 +47,7 @@ class Result:
     story: Story
     verdict: Verdict
     outcomes: int = 0  #: how many were compared
-    instead: tuple[Seen, ...] = ()
+    instead: tuple[Difference, ...] = ()
     because: str = ""  #: why it is not offered or cannot be said
     seconds: float = 0.0
 
@@ -77,7 +77,7 @@ class Report:
     version: str
     results: tuple[Result, ...]
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    not_played: tuple[tuple[Story, str], ...] = ()  #: with why: weir.conformance.reach
+    not_played: tuple[tuple[Story, str], ...] = ()  #: with why: weir.conformance.isolation
     seconds: float = 0.0
 
     def count(self, verdict: Verdict) -> int:

@@ -24,6 +24,7 @@ from weir.client.api import Client, Unreachable
 from weir.clock import RealClock
 from weir.conformance.cleaning import clean, empty
 from weir.conformance.features import offers, served_versions
+from weir.conformance.isolation import documents_of, isolation_problem
 from weir.conformance.live import (
     NAMESPACES,
     NODES,
@@ -33,9 +34,8 @@ from weir.conformance.live import (
     Stopped,
     wait_for_account,
 )
-from weir.conformance.reach import documents_of, reach
 from weir.conformance.renaming import LABEL, Names, names_of, namespaces_of
-from weir.conformance.results import Offer, Report, Result, Seen, Verdict
+from weir.conformance.results import Difference, Offer, Report, Result, Verdict
 from weir.conformance.turns import Turns
 from weir.gates import ALL_FEATURES
 from weir.install.checks import SELF_REVIEWS, listed, may
@@ -116,7 +116,7 @@ class ConformanceRun:
     async def play(self, stories: Sequence[Story]) -> Report:
         """Return what each of *stories* comes to. What was made is gone then, also when this is cancelled."""
         began = time.monotonic()
-        chosen = [story for story in stories if not reach(story)]
+        chosen = [story for story in stories if not isolation_problem(story)]
         version = str(msgspec.json.decode(await self._client.call("GET", "/version")).get("gitVersion"))
         missing = await self._missing_rights()
         if missing:
@@ -126,11 +126,11 @@ class ConformanceRun:
             found: dict[str, Offer] = {}
         else:
             try:
-                found = await self._look_around(chosen, weir="+weir" in version)
+                found = await self._detect(chosen, weir="+weir" in version)
                 results = await self._play_all(chosen, found)
             finally:
                 await asyncio.shield(clean(self._client, self.id))
-        not_played = tuple((story, why) for story in stories if (why := reach(story)))
+        not_played = tuple((story, why) for story in stories if (why := isolation_problem(story)))
         return Report(self._cluster, version, tuple(results), found, not_played, time.monotonic() - began)
 
     async def _missing_rights(self) -> list[str]:
@@ -140,7 +140,7 @@ class ConformanceRun:
                 found.append(f"{verb} {resource}")
         return found
 
-    async def _look_around(self, stories: Iterable[Story], *, weir: bool) -> dict[str, Offer]:
+    async def _detect(self, stories: Iterable[Story], *, weir: bool) -> dict[str, Offer]:
         """Return what the cluster offers; remember what its nodes and versions are like."""
         kinds = {
             (document["apiVersion"], document["kind"])
@@ -233,7 +233,7 @@ class ConformanceRun:
         except Unreachable as error:
             return Result(story, Verdict.CANNOT_SAY, outcomes, because=f"the cluster did not answer: {error}")
         except errors.ApiError as error:
-            instead.append(Seen("", "", f"refused: {error.message}"))
+            instead.append(Difference("", "", f"refused: {error.message}"))
         except Stopped:
             raise
         except Exception as error:  # a fault of ours: the other stories are worth their minutes
@@ -273,11 +273,11 @@ def _not_offered(story: Story, found: dict[str, Offer]) -> Result | None:
     return Result(story, verdict, because="; ".join(offer.says for offer in unknown or lacking))
 
 
-def _instead(moment: Ended) -> list[Seen]:
+def _instead(moment: Ended) -> list[Difference]:
     event = moment.step.event
     found = [
-        Seen(event, judged.outcome.about, difference)
+        Difference(event, judged.outcome.about, difference)
         for judged in moment.judged
         for difference in judged.differences
     ]
-    return [*found, *(Seen(event, "", f"{event}: refused: {text}") for text in moment.unexpected)]
+    return [*found, *(Difference(event, "", f"{event}: refused: {text}") for text in moment.unexpected)]

@@ -24,7 +24,7 @@ from weir.devices.outcome import (
 )
 from weir.devices.pool import Pool
 from weir.devices.published import TrackedDevice
-from weir.devices.result import Ask, Pick, SliceCandidate, alternatives_chosen, written
+from weir.devices.result import Pick, RequestWithClass, SliceCandidate, alternatives_chosen, written
 from weir.devices.slice_candidates import SliceCandidates
 from weir.devices.usage import Amounts, InUse, capacity_needed, counters_left, counters_needed, fits
 from weir.objects.core import Node
@@ -83,7 +83,7 @@ class AllocationSearch:
         self._left: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
         self._steps = most_steps
 
-    def _asks(self, claim: ResourceClaim, request: Any) -> Iterator[Ask]:
+    def _asks(self, claim: ResourceClaim, request: Any) -> Iterator[RequestWithClass]:
         options = (
             [(request.name, request.exactly)]
             if request.exactly is not None
@@ -96,7 +96,7 @@ class AllocationSearch:
                     f"request {label}: device class {asked.device_class_name} does not exist"
                 )
             self._matcher.check_features(claim.key, label.rpartition("/")[2], asked)
-            yield Ask(claim.key, label, asked, found, index, request.exactly is None)
+            yield RequestWithClass(claim.key, label, asked, found, index, request.exactly is None)
 
     # ── the search ───────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +114,7 @@ class AllocationSearch:
                 accounted += least
         return self._claim(0)
 
-    def _needed(self, ask: Ask) -> int:
+    def _needed(self, ask: RequestWithClass) -> int:
         return ask.asked.count if ask.asked.allocation_mode != "All" else len(self._every(ask))
 
     def _claim(self, number: int) -> bool:
@@ -133,7 +133,7 @@ class AllocationSearch:
                 return True
         return False
 
-    def _some(self, number: int, position: int, ask: Ask, missing: int, start: int) -> bool:
+    def _some(self, number: int, position: int, ask: RequestWithClass, missing: int, start: int) -> bool:
         """Choose *missing* more devices from *start* on, in every combination."""
         if missing == 0:
             return self._request(number, position + 1)
@@ -149,7 +149,7 @@ class AllocationSearch:
             self._give_back(number)
         return False
 
-    def _every(self, ask: Ask) -> list[tuple[SliceCandidate, TrackedDevice]]:
+    def _every(self, ask: RequestWithClass) -> list[tuple[SliceCandidate, TrackedDevice]]:
         """Return every device that `All` means; a pool that is not usable is an error."""
         for candidate in self.candidates:
             if not candidate.pool.usable:
@@ -164,7 +164,7 @@ class AllocationSearch:
             if self._matcher.selected(ask, device) is None and self._capacity(ask, device) is not None
         ]
 
-    def _all(self, number: int, position: int, ask: Ask) -> bool:
+    def _all(self, number: int, position: int, ask: RequestWithClass) -> bool:
         devices = self._every(ask)
         before = len(self.picks[number])
         for candidate, device in devices:
@@ -185,7 +185,7 @@ class AllocationSearch:
     # ── one device ───────────────────────────────────────────────────────────────────────────────
 
     def _why_not(
-        self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice
+        self, number: int, ask: RequestWithClass, candidate: SliceCandidate, device: TrackedDevice
     ) -> Refusal | None:
         """Return the first check that keeps the request from the device, constraints aside."""
         assert device.device is not None
@@ -216,7 +216,7 @@ class AllocationSearch:
             return Refusal.TAINTED
         return None
 
-    def _capacity(self, ask: Ask, device: TrackedDevice) -> Amounts | None:
+    def _capacity(self, ask: RequestWithClass, device: TrackedDevice) -> Amounts | None:
         asked = ask.asked.capacity.requests if ask.asked.capacity else None
         assert device.device is not None
         if not asked and not device.device.allow_multiple_allocations:
@@ -234,7 +234,9 @@ class AllocationSearch:
         found = self._consumed.get(device)
         return self._in_use.consumed.get(device, {}) if found is None else found
 
-    def _take(self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice) -> bool:
+    def _take(
+        self, number: int, ask: RequestWithClass, candidate: SliceCandidate, device: TrackedDevice
+    ) -> bool:
         if self._why_not(number, ask, candidate, device) is not None:
             return False
         assert device.device is not None
@@ -307,7 +309,7 @@ class AllocationSearch:
                             yield self._refusal(number, ask, candidate, device)
 
     def _refusal(
-        self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice
+        self, number: int, ask: RequestWithClass, candidate: SliceCandidate, device: TrackedDevice
     ) -> DeviceRefusal:
         taints: tuple[TrackedTaint, ...] = ()
         if candidate.pool.problems:

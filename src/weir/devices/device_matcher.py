@@ -13,7 +13,7 @@ from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.origin import TrackedTaint
 from weir.devices.outcome import AllocationError, Refusal
 from weir.devices.published import TrackedDevice
-from weir.devices.result import Ask
+from weir.devices.result import RequestWithClass
 from weir.devices.toleration import untolerated
 from weir.gates import Gates
 from weir.objects.resource import Device, DeviceClass, DeviceSelector, DeviceSubRequest
@@ -71,7 +71,7 @@ class DeviceMatcher:
             or (device.binding_conditions and not self._waiting)
         )
 
-    def selected(self, ask: Ask, device: TrackedDevice) -> Refusal | None:
+    def selected(self, ask: RequestWithClass, device: TrackedDevice) -> Refusal | None:
         """Return which selector is false for the device, None when all are true; raises AllocationError."""
         if not self._all(ask.device_class.spec.selectors, device, ask, of_class=True):
             return Refusal.NOT_IN_CLASS
@@ -80,7 +80,12 @@ class DeviceMatcher:
         return None
 
     def _all(
-        self, selectors: tuple[DeviceSelector, ...] | None, device: TrackedDevice, ask: Ask, *, of_class: bool
+        self,
+        selectors: tuple[DeviceSelector, ...] | None,
+        device: TrackedDevice,
+        ask: RequestWithClass,
+        *,
+        of_class: bool,
     ) -> bool:
         """Return whether all *selectors* are true, evaluated once per device and list."""
         if not selectors:
@@ -109,7 +114,7 @@ class DeviceMatcher:
             where = "" if text.startswith("CEL compile error") else f" on device {device.id}"
             raise AllocationError(f"{owner}: selector #{index}{where}: {text}") from None
 
-    def untolerated(self, ask: Ask, device: TrackedDevice) -> list[TrackedTaint]:
+    def untolerated(self, ask: RequestWithClass, device: TrackedDevice) -> list[TrackedTaint]:
         """Return the taints that keep the request from the device."""
         taints = device.taints
         if not taints:

@@ -226,7 +226,7 @@ class Inventory:
         question = Question(rule, self.classes, self.tracker.expressions)
         return [(one, question(one)) for one in candidates]
 
-    def staying(self, rule: DeviceTaintRule, now: datetime) -> list[str]:
+    def unaffected_pods(self, rule: DeviceTaintRule, now: datetime) -> list[str]:
         """Return the pods that use a device *rule* selects and would not have to leave it, ever."""
         names = {one.id for one in self.selected(rule)}
         leaving = {pod for pod, _ in self.preview(rule, now).pods}

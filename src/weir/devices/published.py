@@ -27,7 +27,7 @@ class TrackedDevice(Candidate):
         self.rule_taints: tuple[TrackedTaint, ...] = ()
         self.numbered: list[tuple[object, ...]] = []  # identities of the driver taints
 
-    def looks_like(self, other: TrackedDevice) -> bool:
+    def same_attributes(self, other: TrackedDevice) -> bool:
         """Return whether expressions see the same in both; what was read of *other* need not be read again."""
         mine, its = self.device, other.device
         assert mine is not None and its is not None

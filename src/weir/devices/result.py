@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class RequestWithClass:
     """One request, or one alternative of it, with its class."""
 
     claim: str
@@ -50,7 +50,7 @@ class SliceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    ask: Ask
+    ask: RequestWithClass
     candidate: SliceCandidate
     device: TrackedDevice
     taken: Amounts
@@ -95,7 +95,7 @@ def _node_selector(picks: list[Pick], node_name: str) -> Document | None:
 
 def alternatives_chosen(picks: list[Pick]) -> Iterator[int]:
     """Yield which alternative each request with alternatives got."""
-    seen: set[Ask] = set()
+    seen: set[RequestWithClass] = set()
     for pick in picks:
         if pick.ask.alternatives and pick.ask not in seen:
             seen.add(pick.ask)

@@ -18,7 +18,7 @@ from weir.cel.source import CompileError
 from weir.cel.values import CelError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
-from weir.devices.selector_fields import Likeness, TextTest, find_reads, find_text_test, likeness
+from weir.devices.selector_fields import EqualityKey, TextTest, equality_key, find_reads, find_text_test
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
 
 _COMPILE: Final = "CEL compile error: "
@@ -237,7 +237,7 @@ class _Expressions:
     def __init__(self, selectors: Sequence[DeviceSelector], expressions: Selectors) -> None:
         self._selectors, self._expressions = selectors, expressions
         self._evaluate: list[Callable[[dict[str, Any]], object]] = []
-        self._alike: Likeness | None = None
+        self._alike: EqualityKey | None = None
         self._test: TextTest | None = None  # of devices that have a text where the only selector looks
         self._known: dict[Hashable, bool] = {}
 
@@ -286,7 +286,7 @@ class _Expressions:
         texts, expressions = [one.expression for one in self._selectors], self._expressions
         self._evaluate = [expressions.programs.compile(text, expressions.env).evaluate for text in texts]
         reads = find_reads(texts, expressions.env)
-        self._alike = likeness(reads) if reads else None
+        self._alike = equality_key(reads) if reads else None
         self._test = find_text_test(texts, expressions.env) if reads else None
         return self._evaluate
 

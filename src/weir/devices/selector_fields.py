@@ -38,7 +38,7 @@ TextTest = Callable[[str], bool]
 
 
 #: Returns a device's values of the fields read; None when it must be evaluated itself.
-Likeness = Callable[[DeviceID, Device], Hashable | None]
+EqualityKey = Callable[[DeviceID, Device], Hashable | None]
 
 
 def find_reads(expressions: Sequence[str], env: Env) -> frozenset[Read] | None:
@@ -167,7 +167,7 @@ def _is_device(node: ast.Node) -> bool:
     return isinstance(node, ast.Ident) and node.name == _ROOT
 
 
-def likeness(reads: frozenset[Read]) -> Likeness:
+def equality_key(reads: frozenset[Read]) -> EqualityKey:
     """Return what distinguishes devices as far as *reads* see them."""
     parts = [_part(read) for read in sorted(reads)]
     if len(parts) == 1:
@@ -188,7 +188,7 @@ def likeness(reads: frozenset[Read]) -> Likeness:
 _ABSENT: Final = ("absent",)
 
 
-def _part(read: Read) -> Likeness:
+def _part(read: Read) -> EqualityKey:
     if read.part == "driver":
         return lambda name, device: name.driver
     if read.part == "allowMultipleAllocations":

@@ -179,7 +179,7 @@ class Tracker(Published):
                 tracked = TrackedDevice(DeviceID(driver, pool, device.name), device, found.name)
                 devices.append(tracked)
                 known = before.get(tracked.id)
-                if known is not None and tracked.looks_like(known):
+                if known is not None and tracked.same_attributes(known):
                     # Only its taints changed, as often happens: what selected it selects it still.
                     entries.append([self._rules[_rule_name(taint)] for taint in known.rule_taints])
                 else:

@@ -12,7 +12,7 @@ from weir.explain.edits import Edit
 from weir.explain.explanation import Explanation, verdict_line
 from weir.explain.fix import Fix
 from weir.explain.verdict import Group
-from weir.explain.words import node_sentence, sentence, staying
+from weir.explain.words import node_sentence, sentence, stay_sentence
 from weir.gates import Gates
 from weir.scheduler.reasons import Reason
 from weir.taints.eviction import Stay
@@ -124,7 +124,7 @@ def _stay(stay: Stay) -> dict[str, Any]:
     """Return how long the pod may stay; seconds null: for ever."""
     data: dict[str, Any] = {"seconds": None if stay.limit is None else int(stay.limit.total_seconds())}
     if stay.taint is not None:
-        data |= {"taint": str(stay.taint), "text": staying(stay)}
+        data |= {"taint": str(stay.taint), "text": stay_sentence(stay)}
     return data
 
 

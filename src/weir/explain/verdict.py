@@ -40,7 +40,7 @@ class NodeVerdict:
         return found if first in ("NodeResourcesFit", "VolumeBinding") else found[:1]
 
     @property
-    def telling(self) -> tuple[Reason, ...]:
+    def reported_reasons(self) -> tuple[Reason, ...]:
         """The reasons worth reporting: a cordon comes with a taint that repeats it."""
         if not any(isinstance(reason, Cordoned) for reason in self.reasons):
             return self.reasons
@@ -72,7 +72,7 @@ def count(verdicts: Iterable[NodeVerdict]) -> dict[str, int]:
     """Return how many nodes have each kind of reason, most frequent first; a node may count several times."""
     counts: dict[str, int] = {}
     for verdict in verdicts:
-        for kind in {reason.kind for reason in verdict.telling}:
+        for kind in {reason.kind for reason in verdict.reported_reasons}:
             counts[kind] = counts.get(kind, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

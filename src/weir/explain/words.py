@@ -300,7 +300,7 @@ def _too_few(reason: TooFew) -> str:
     return f"{reason.resource}: needs {say(reason.requested)}, {free}"
 
 
-def staying(stay: Stay) -> str:
+def stay_sentence(stay: Stay) -> str:
     """Return how long the pod could stay, or "" when nothing limits it."""
     if stay.limit is None or stay.taint is None:
         return ""
@@ -313,9 +313,9 @@ def staying(stay: Stay) -> str:
 def node_sentence(verdict: NodeVerdict) -> str:
     """Return one node's verdict as one line."""
     if verdict.reasons:
-        return "; ".join(map(sentence, verdict.telling))
+        return "; ".join(map(sentence, verdict.reported_reasons))
     said = ["fits"]
-    if text := staying(verdict.stay):
+    if text := stay_sentence(verdict.stay):
         said.append(text)
     said += [f"but {text}" for text in verdict.devices_leave]
     if verdict.disliked:

@@ -88,7 +88,7 @@ def pod_requests(pod: Pod, *, missing: Mapping[str, int] | None = None, set_asid
     spec, owner = pod.spec, f"Pod {pod.key}"
     total = _together(pod, lambda container: {**(missing or {}), **_wanted(container.resources, owner)})
     level = _pod_level(spec.resources, total, owner)
-    if set_aside and says_what_it_has(pod):
+    if set_aside and has_allocated_resources(pod):
         total = _most_of(pod, total, missing or {}, owner)
         level = _most_of_pod_level(pod, level, owner)
     total |= level
@@ -105,7 +105,7 @@ def _together(pod: Pod, wanted: Callable[[Container], dict[str, int]]) -> dict[s
     )
 
 
-def asks_for_all(pod: Pod) -> bool:
+def has_pod_level_requests(pod: Pod) -> bool:
     """Return whether *pod* has pod-level requests."""
     resources = pod.spec.resources
     return resources is not None and any(
@@ -127,7 +127,7 @@ def _pod_level(
 # ── resized in place ──
 
 
-def says_what_it_has(pod: Pod) -> bool:
+def has_allocated_resources(pod: Pod) -> bool:
     """Return whether a kubelet has reported allocated resources of *pod*, or that its resize is infeasible."""
     status = pod.status
     if status.conditions and _infeasible(pod):

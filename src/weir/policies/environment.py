@@ -4,7 +4,7 @@ Spec: admissionregistration.k8s.io/v1; cel.md 9.1.
 `request` and `namespaceObject` have declared fields, so a misspelt one is rejected when the policy is written.
 `variables` differs per policy: its fields are added as each variable is compiled, so that a variable may use only
 earlier ones. Functions that begin with `authorizer` call methods of the same name on the bound value
-(weir.apiserver.auth.asking in a server; a stub that raises when files are evaluated).
+(weir.apiserver.auth.cel_authorizer in a server; a stub that raises when files are evaluated).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ async def reserve_claims(promise: ClaimReservation, client: Client, clock: Clock
                 if doubts == _DOUBTS:
                     raise PluginError(f"{_doing(binding)}: {error}") from error
     if promise.extended is not None:
-        await _tell_pod(promise, promise.extended, client)
+        await _record_claim_in_pod(promise, promise.extended, client)
 
 
 async def _create(promise: ClaimReservation, extended: Extended, client: Client) -> ResourceClaim:
@@ -71,7 +71,7 @@ async def _create(promise: ClaimReservation, extended: Extended, client: Client)
         raise PluginError(f"create claim for extended resources {namespace}/: {error}") from error
 
 
-async def _tell_pod(promise: ClaimReservation, extended: Extended, client: Client) -> None:
+async def _record_claim_in_pod(promise: ClaimReservation, extended: Extended, client: Client) -> None:
     """Say in the pod's status which request of which claim serves which container."""
     metadata = promise.pod.metadata
     assert extended.written is not None

@@ -14,10 +14,10 @@ from typing import Final
 from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
 from weir.objects.requests import (
     HostPort,
-    asks_for_all,
+    has_allocated_resources,
+    has_pod_level_requests,
     host_ports,
     pod_requests,
-    says_what_it_has,
     unit_nanos,
 )
 
@@ -175,7 +175,7 @@ def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[
     """
     requests = pod_requests(pod, set_aside=True) if requests is None else requests
     defaults = _DEFAULTS
-    if asks_for_all(pod):
+    if has_pod_level_requests(pod):
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in requests}
     if defaults:
         requests = pod_requests(pod, missing=defaults, set_aside=True)
@@ -197,7 +197,7 @@ def _reported(pod: Pod) -> tuple[object, ...]:
 
 def resources_set_aside(pod: Pod) -> Hashable:
     """Return what a resize in place makes of the requests of *pod*; None when it is as its spec says."""
-    if not says_what_it_has(pod):
+    if not has_allocated_resources(pod):
         return None
     plain, now = pod_requests(pod), pod_requests(pod, set_aside=True)
     return None if plain == now else tuple(sorted(now.items()))

@@ -39,12 +39,12 @@ from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
 from weir.store import KeyValue, Write
-from weir.store.compact import keep_up
+from weir.store.compact import upkeep_loop
 from weir.store.log import next_version
 from weir.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from weir.simulation.outside import Outside
+    from weir.simulation.outside import ExternalAccess
 
 
 Document = dict[str, Any]
@@ -92,7 +92,7 @@ class ClusterLifecycle(ABC):
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
         self._hosts, self._scheduler, self._seats, self._usage = hosts, scheduler, seats, usage
         self._event_reasons = event_reasons
-        self._outside: Outside | None = None
+        self._outside: ExternalAccess | None = None
         self._followers: list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -140,7 +140,7 @@ class ClusterLifecycle(ABC):
         )
         running = await build(options, store, self.clock)
         running.chores.append(
-            asyncio.ensure_future(keep_up(store, self.clock, interval_seconds=UPKEEP_SECONDS))
+            asyncio.ensure_future(upkeep_loop(store, self.clock, interval_seconds=UPKEEP_SECONDS))
         )
         return running, Client(self._transport(), clock=self.clock, user_agent="weir")
 
@@ -246,20 +246,20 @@ class ClusterLifecycle(ABC):
     @property
     def address(self) -> str:
         """The URL at which programs of this machine reach the API server; it listens from the first question on."""
-        return self._door().address
+        return self._external_access().address
 
     @property
     def kubeconfig(self) -> Path:
         """A kubeconfig of `address` with all rights, for KUBECONFIG; it goes with the cluster."""
-        return self._door().kubeconfig
+        return self._external_access().kubeconfig
 
-    def _door(self) -> Outside:
-        from weir.simulation.outside import Outside
+    def _external_access(self) -> ExternalAccess:
+        from weir.simulation.outside import ExternalAccess
 
         if self._loop.is_closed():
             raise ClusterClosed("this cluster is closed: nothing runs in it any more")
         if self._outside is None:
-            self._outside = Outside(self._loop, lambda: self._running, self._onlookers.handle)
+            self._outside = ExternalAccess(self._loop, lambda: self._running, self._onlookers.handle)
         return self._outside
 
     # ── end ──────────────────────────────────────────────────────────────────────────────────────

@@ -21,13 +21,13 @@ from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
 from weir.observe.listener import listen
 
-__all__ = ["Outside"]
+__all__ = ["ExternalAccess"]
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
 
 
-class Outside:
+class ExternalAccess:
     """A cluster's door. *running* tells which server there is now: a restarted one takes the other's place."""
 
     def __init__(

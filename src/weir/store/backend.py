@@ -294,7 +294,7 @@ class Store(Protocol):
 
     async def upkeep(self, now: float) -> None:
         """Do what is due at *now*: remove what has outlived its time, compact, tidy the disk.
-        `weir.store.compact.keep_up` calls this at intervals."""
+        `weir.store.compact.upkeep_loop` calls this at intervals."""
 
     async def close(self) -> None:
         """Finish accepted writes and close the data."""

@@ -61,7 +61,7 @@ class Retention:
         return target
 
 
-async def keep_up(store: Store, clock: Timer, *, interval_seconds: float = UPKEEP_SECONDS) -> None:
+async def upkeep_loop(store: Store, clock: Timer, *, interval_seconds: float = UPKEEP_SECONDS) -> None:
     """Call `Store.upkeep` for ever; a store that is away for a while is tried again."""
     while True:
         with suppress(StoreUnavailable):  # writers get the error; upkeep only has to try again

@@ -59,7 +59,7 @@ _BEHIND_SECONDS = 0.05
 _VISIBLE_SECONDS = 10.0
 
 
-class _Asked(NamedTuple):
+class _PendingWrites(NamedTuple):
     writes: Sequence[Write]
     answer: asyncio.Future[list[Result]]
 
@@ -88,7 +88,7 @@ class EtcdStore(ReadCache):
         self._first, self._end = self._prefix, self._prefix + b"\xff"
         self._retention = Retention(keep_seconds)
         self._main = 0  # etcd's revision up to which the watch has brought everything
-        self._asked: list[_Asked] = []
+        self._asked: list[_PendingWrites] = []
         self._sender: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._leases: dict[float, _Lease] = {}
@@ -271,7 +271,7 @@ class EtcdStore(ReadCache):
         self._require_open()
         check_writes(writes)
         answer: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(writes, answer))
+        self._asked.append(_PendingWrites(writes, answer))
         if self._sender is None:
             self._sender = asyncio.create_task(self._send())
         return await answer

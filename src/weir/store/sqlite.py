@@ -36,7 +36,7 @@ _IDLE_SECONDS = 0.05
 Job = Callable[[], None]
 
 
-class _Asked(NamedTuple):
+class _PendingWrites(NamedTuple):
     """Writes of one caller, and where the answer goes."""
 
     writes: Sequence[Write]
@@ -78,7 +78,7 @@ class SqliteStore(ReadCache):
         self._retention = Retention(keep_seconds)
         self._writer = _Writer(journal)
         self._loop = asyncio.get_running_loop()
-        self._asked: list[_Asked] = []
+        self._asked: list[_PendingWrites] = []
         self._chores: deque[tuple[Job, asyncio.Future[None]]] = deque()
         self._busy = False
         self._chore_is_next = False
@@ -132,7 +132,7 @@ class SqliteStore(ReadCache):
         self._require_open()
         check_writes(writes)
         answer: asyncio.Future[list[Result]] = self._loop.create_future()
-        self._asked.append(_Asked(writes, answer))
+        self._asked.append(_PendingWrites(writes, answer))
         if not self._busy:
             self._busy = True
             self._loop.call_soon(self._next)  # let concurrent writes join this group
@@ -186,7 +186,7 @@ class SqliteStore(ReadCache):
                 return partial(journal.write, journal.rows(events))
         return partial(journal.append, events)
 
-    def _take_group(self) -> list[_Asked]:
+    def _take_group(self) -> list[_PendingWrites]:
         total = 0
         for count, asked in enumerate(self._asked, 1):
             total += len(asked.writes)
@@ -214,7 +214,7 @@ class SqliteStore(ReadCache):
 
     def _group_done(
         self,
-        group: list[_Asked],
+        group: list[_PendingWrites],
         results: list[Result],
         events: list[Event],
         error: StoreUnavailable | None,

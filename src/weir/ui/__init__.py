@@ -1,19 +1,19 @@
-"""`weir ui`: three screens to look at a cluster with, and a page for each pod.
+"""`weir ui`: fit matrix, timeline and device screens, and a page per pod.
 
-source.py      what the cluster holds, from a dump once, from a live one by watch
-workloads.py   the rows of the fit matrix: what people made, with the pods that came of it
-node_groups.py its columns: nodes that are equal in taints, size and the labels that matter
-matrix.py      its cells: the scheduler's engine asked about each
-remembered.py  what of the last matrix still holds after a change
-answers.py     one workload in full: the reasons, the smallest change, and that change tried
-timeline.py    what a change would do, and the values of a taint that make a difference
-fleet.py       devices, and rules that taint them
-pods.py        the life of one pod
-writes.py      the change made in the live cluster, with the user's own rights
-rights.py      what the user may not do there, known before it is tried
-screens.py     all of these behind one door: a path and its question in, a document out
-door.py        who may ask: token, cookie, host and origin
-server.py      the socket
-report.py      the same screens in one file
-page/          what the browser runs; it decides nothing
+source.py       cluster data: a dump, or a live cluster by watches
+workloads.py    rows of the fit matrix: top-level workloads with their pods
+node_groups.py  its columns: nodes equal in taints, size and relevant labels
+matrix.py       its cells, by the scheduler's engine
+matrix_cache.py reuse of cells between versions of the cluster
+answers.py      one workload in detail: reasons, the smallest fix, trying it
+timeline.py     the effect of a change, and the taint values that matter
+fleet.py        devices and rules
+pods.py         pod history
+writes.py       changes in the live cluster, with the user's credentials
+rights.py       the user's permissions for a change
+screens.py      the page's API
+access.py       access control: token, cookie, host and origin
+server.py       the HTTP server
+report.py       the screens in one file
+page/           the browser's code, without logic
 """

@@ -24,8 +24,8 @@ from weir.explain.verdict import Group
 from weir.gates import Gates
 from weir.taints.features import needed_gates
 from weir.ui.matrix import Cell, Matrix, Row, make_matrix
-from weir.ui.remembered import Memory
-from weir.ui.source import Seen, lacking
+from weir.ui.matrix_cache import MatrixCache
+from weir.ui.source import ClusterView, lacking
 from weir.ui.workloads import Workload
 from weir.world import World
 
@@ -46,12 +46,12 @@ class NotThere(LookupError):
     """The requested object is not in the cluster."""
 
 
-def gates_of(seen: Seen, used: frozenset[str]) -> list[Gates]:
+def gates_of(seen: ClusterView, used: frozenset[str]) -> list[Gates]:
     """Return the gates that the cluster may have, as far as they decide: one, or two."""
     return seen.known.possible(used)
 
 
-def used_gates(seen: Seen) -> frozenset[str]:
+def used_gates(seen: ClusterView) -> frozenset[str]:
     """Return the gates that what the cluster holds depends on."""
     subjects = [each.subject.document for each in seen.workloads]
     return frozenset(needed_gates([*subjects, *(each for _, each in deciding(seen.held))]))
@@ -81,7 +81,7 @@ def fix_for(answer: Explanation, world: World, node: str) -> Fix | None:
     )
 
 
-def explain_workload(seen: Seen, name: str, node: str = "") -> tuple[Document, list[Change]]:
+def explain_workload(seen: ClusterView, name: str, node: str = "") -> tuple[Document, list[Change]]:
     """Return the document of `weir explain -o json` for one workload, and the changes that would help.
 
     With *node* they are those that help there; else those that let the workload run at all.
@@ -145,7 +145,10 @@ def _pod(pod: Document) -> Document:
 
 
 def matrix_of(
-    seen: Seen, tries: Sequence[Try] = (), base: Matrix | None = None, remembered: Memory | None = None
+    seen: ClusterView,
+    tries: Sequence[Try] = (),
+    base: Matrix | None = None,
+    remembered: MatrixCache | None = None,
 ) -> tuple[Matrix, list[str]]:
     """Return the matrix, with *tries* made, and what they are in words; *base* is the matrix without them.
 
@@ -187,7 +190,7 @@ def matrix_of_all(
     world: World,
     gates: Sequence[Gates],
     cannot: dict[str, str],
-    seen: Seen,
+    seen: ClusterView,
     names: frozenset[str],
 ) -> Matrix:
     """Return the matrix of everything anew, for each of the gates that the cluster may have."""
@@ -210,7 +213,7 @@ def _changed_world(world: World, edits: Edits) -> World:
     return world
 
 
-def _cannot(seen: Seen) -> dict[str, str]:
+def _cannot(seen: ClusterView) -> dict[str, str]:
     """Return the workloads of which nothing can be said, with the reason."""
     found = {}
     for each in seen.workloads:
@@ -219,7 +222,7 @@ def _cannot(seen: Seen) -> dict[str, str]:
     return found
 
 
-def _doubtful(off: Matrix, on: Matrix, seen: Seen) -> Matrix:
+def _doubtful(off: Matrix, on: Matrix, seen: ClusterView) -> Matrix:
     """Return one matrix of two that hold for gates off and on: where they differ, it cannot be said."""
     names = " and ".join(seen.known.unknown)
     rows = {}

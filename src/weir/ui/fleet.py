@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
-from weir.cli._device_list import SCHEMA, device_document, telling
-from weir.cli._device_rules import make_rule, rule_name, said
+from weir.cli._device_list import SCHEMA, device_document, distinguishing_attributes
+from weir.cli._device_rules import make_rule, rule_effect, rule_name
 from weir.cli.render import to_yaml
 from weir.client.snapshot import DEVICES
 from weir.devices.inventory import Inventory, Row
@@ -22,7 +22,7 @@ from weir.devices.notation import parse_selector
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaintRule
 from weir.taints.notation import DEVICE_EFFECTS, TaintNotationError, parse_taint, taint_document
-from weir.ui.source import Seen, lacking
+from weir.ui.source import ClusterView, lacking
 from weir.ui.timeline import BadQuestion
 
 Document = dict[str, Any]
@@ -31,19 +31,19 @@ _LONGEST: Final = 4096
 MOST_RULES: Final = 20
 
 
-def inventory(seen: Seen) -> Inventory:
+def inventory(seen: ClusterView) -> Inventory:
     """Return what the cluster says about devices."""
     return Inventory.of(seen.documents, seen.known.possible(())[0])
 
 
-def cannot_say(seen: Seen) -> str:
+def cannot_say(seen: ClusterView) -> str:
     """Return why nothing can be said about devices; "" when it can."""
     if seen.held.dumped:
         return ""  # a cluster without devices is written down as none
     return lacking(seen, _NEEDED)
 
 
-def fleet(seen: Seen) -> Document:
+def fleet(seen: ClusterView) -> Document:
     """Return every device, the rules there are and how far their evictions are, and what happened to devices."""
     if why := cannot_say(seen):
         return {"schema": "weir.ui.fleet/v1", "cannotSay": f"cannot say which devices there are: {why}"}
@@ -56,7 +56,7 @@ def fleet(seen: Seen) -> Document:
             "devices": [device_document(row) for row in rows],
             "problems": held.problems,
         },
-        "telling": sorted(telling(rows)),
+        "telling": sorted(distinguishing_attributes(rows)),
         "rules": [_rule(each) for each in seen.documents if each.get("kind") == "DeviceTaintRule"],
         "events": [_event(each) for each in seen.documents if _about_devices(each)],
         "known": bool(seen.held.holds(DEVICES)) if seen.held.dumped else True,
@@ -151,7 +151,7 @@ def selectors_for(chosen: Sequence[str], rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def preview_chosen(seen: Seen, body: Mapping[str, Any]) -> Document:
+def preview_chosen(seen: ClusterView, body: Mapping[str, Any]) -> Document:
     """Return the rules that taint the devices that were chosen, each with what it would do."""
     chosen = body.get("devices")
     if not isinstance(chosen, list) or not chosen or not all(isinstance(name, str) for name in chosen):
@@ -175,7 +175,7 @@ def _rate(body: Mapping[str, Any]) -> int | None:
     return rate
 
 
-def preview(seen: Seen, body: Mapping[str, Any]) -> Document:
+def preview(seen: ClusterView, body: Mapping[str, Any]) -> Document:
     """Return what a rule would do, its YAML, and the commands that write it and take it back."""
     if why := cannot_say(seen):
         return {"schema": "weir.ui.rule/v1", "cannotSay": f"cannot say what the rule would do: {why}"}
@@ -190,14 +190,14 @@ def preview(seen: Seen, body: Mapping[str, Any]) -> Document:
         "schema": "weir.ui.rule/v1",
         "rule": rule,
         "yaml": to_yaml(rule),
-        "said": list(said(rule, found, now)),
+        "said": list(rule_effect(rule, found, now)),
         "published": found.published,
         "allocated": found.allocated,
         "pods": [
             {"pod": pod, "afterSeconds": max(0.0, round((at - now).total_seconds(), 3))}
             for pod, at in found.pods
         ],
-        "stay": held.staying(view, now),
+        "stay": held.unaffected_pods(view, now),
         "commands": [
             shlex.join(["weir", "device", "taint", *words, str(body["taint"])]),
             shlex.join(["weir", "device", "untaint", *words, taint["key"]]),

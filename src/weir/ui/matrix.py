@@ -28,8 +28,8 @@ from weir.objects.core import Container, Pod, ViewError
 from weir.objects.requests import RequestError
 from weir.scheduler.pod_class import class_key, relevant_volumes
 from weir.scheduler.reasons import Reason
+from weir.ui.matrix_cache import CachedRow, GroupVerdict, MatrixCache, judged_by_node_alone, rememberable
 from weir.ui.node_groups import NodeGroup, group_nodes
-from weir.ui.remembered import Kept, Memory, Said, judged_by_node_alone, rememberable
 from weir.ui.workloads import Workload
 from weir.world import World
 
@@ -80,7 +80,7 @@ class Matrix:
     groups: Sequence[NodeGroup]
     rows: dict[str, Row] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()  #: workloads whose hypothetical form is shown
-    memory: Memory | None = None  #: what the next matrix may use again
+    memory: MatrixCache | None = None  #: what the next matrix may use again
 
     def document(self) -> dict[str, Any]:
         """Return the matrix for the page: texts are written once, and cells name them by number."""
@@ -134,7 +134,7 @@ def make_matrix(
     gates: Gates,
     cannot: Mapping[str, str] | None = None,
     tick: Tick | None = None,
-    before: Memory | None = None,
+    before: MatrixCache | None = None,
 ) -> Matrix:
     """Return every workload held against every group of nodes; *cannot* says of which nothing can be said, and why."""
     selected = {key for each in workloads for key in _selected(each)}
@@ -153,7 +153,7 @@ class Judging:
     """The scheduler's engine over one world, for one workload after the other."""
 
     def __init__(
-        self, world: World, gates: Gates, groups: Sequence[NodeGroup], before: Memory | None = None
+        self, world: World, gates: Gates, groups: Sequence[NodeGroup], before: MatrixCache | None = None
     ) -> None:
         self._world, self._gates, self._groups = world, gates, groups
         self._engines = Engines(world, resources=_resources(world))
@@ -161,7 +161,7 @@ class Judging:
         self._alone = _alone(world)
         self._known: dict[Any, Row] = {}
         keeps = self._alone and rememberable(world)
-        self.memory = Memory(world, gates, groups) if keeps else None
+        self.memory = MatrixCache(world, gates, groups) if keeps else None
         self._reuse = before.after(world, gates, groups) if keeps and before is not None else None
         self._again = Engines(self._reuse.world, resources=_resources(world)) if self._reuse else None
 
@@ -188,7 +188,7 @@ class Judging:
         if held:
             return self._held(held[0])
         if not (own or subject.claim_templates(0)):
-            key = _likeness(pod, self._alone)
+            key = _class_key(pod, self._alone)
             if key in self._known:
                 return self._known[key]
             if (reused := self._reused(key, workload, pod)) is not None:
@@ -219,7 +219,7 @@ class Judging:
         case, said = self._ask(workload, pod, engines, judge, self._groups, taken, fitting)
         _prove(case, said, said)
         if self.memory is not None and key is not None and judged_by_node_alone(pod, self._world):
-            self.memory.keep(key, Kept(taken, said))
+            self.memory.keep(key, CachedRow(taken, said))
         return self._as_row(taken, said)
 
     def _reused(self, key: Any, workload: Workload, pod: Pod) -> Row | None:
@@ -233,7 +233,7 @@ class Judging:
         said = [before.said[old] if old >= 0 else None for old in self._reuse.same]
         fresh = [number for number, old in enumerate(self._reuse.same) if old < 0]
         case: Case | None = None
-        answers: list[Said] = []
+        answers: list[GroupVerdict] = []
         if fresh:
             judge = self._again(pod, self._reuse.world, self._gates)
             if judge.blockers():
@@ -246,7 +246,7 @@ class Judging:
         whole = [each for each in said if each is not None]
         if not _prove(case, whole, answers):
             return None
-        self.memory.keep(key, Kept(taken, whole))
+        self.memory.keep(key, CachedRow(taken, whole))
         return self._as_row(taken, whole)
 
     def _ask(
@@ -258,7 +258,7 @@ class Judging:
         groups: Sequence[NodeGroup],
         taken: Sequence[int],
         fitting: frozenset[str],
-    ) -> tuple[Case, list[Said]]:
+    ) -> tuple[Case, list[GroupVerdict]]:
         """Return what one node of each group says: one that refuses, if there is one."""
         spoken = [
             next((name for name in group.nodes if name not in fitting), group.nodes[0]) for group in groups
@@ -271,7 +271,7 @@ class Judging:
             verdict = group.verdict
             words = node_sentence(verdict)
             kind = verdict.deciding[0].kind if verdict.deciding else ""
-            answer = Said(verdict.node, verdict.fits, words, words if verdict.reasons else "", kind)
+            answer = GroupVerdict(verdict.node, verdict.fits, words, words if verdict.reasons else "", kind)
             if not count and len(verdict.reasons) == 1:
                 plans = case.plan(group)
                 if plans and len(plans[0][1]) == 1 and plans[0][0] < _SMALL and plans[0][1][0].side == "pod":
@@ -279,7 +279,7 @@ class Judging:
             found.append(answer)
         return case, found
 
-    def _as_row(self, taken: Sequence[int], said: Sequence[Said]) -> Row:
+    def _as_row(self, taken: Sequence[int], said: Sequence[GroupVerdict]) -> Row:
         cells = []
         near = {id(each) for each in _nearest(said) if each.helps}
         for group, count, each in zip(self._groups, taken, said, strict=True):
@@ -295,13 +295,13 @@ class Judging:
         return Row(tuple(cells), any(taken), best, "" if cells else "the cluster has no nodes")
 
 
-def _nearest(said: Sequence[Said]) -> list[Said]:
+def _nearest(said: Sequence[GroupVerdict]) -> list[GroupVerdict]:
     """Return the groups with the cheapest small edits, up to the number that is tried."""
     planned = [(each.plan[0], number) for number, each in enumerate(said) if each.plan is not None]
     return [said[number] for _, number in sorted(planned)[:_MOST_PROVEN]]
 
 
-def _prove(case: Case | None, said: Sequence[Said], of_case: Sequence[Said]) -> bool:
+def _prove(case: Case | None, said: Sequence[GroupVerdict], of_case: Sequence[GroupVerdict]) -> bool:
     """Try the small edits that were not tried yet; False: one is about a node that *case* does not hold."""
     here = {id(each) for each in of_case}
     for each in _nearest(said):
@@ -312,7 +312,7 @@ def _prove(case: Case | None, said: Sequence[Said], of_case: Sequence[Said]) -> 
     return True
 
 
-def _likeness(pod: Pod, alone: bool) -> Any:
+def _class_key(pod: Pod, alone: bool) -> Any:
     """Return what pods must have in common to be judged as one, or None for one that is judged by itself.
 
     Names, images and, where no pod is chosen by its neighbours (*alone*), labels do not decide which nodes take a pod.

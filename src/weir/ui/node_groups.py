@@ -50,7 +50,7 @@ class NodeGroup:
 
 def group_nodes(nodes: Sequence[Node], selected: Collection[str] = ()) -> list[NodeGroup]:
     """Return *nodes* in groups, the largest first; labels in *selected* are those that workloads select by."""
-    keys = _telling(nodes)
+    keys = _distinguishing_labels(nodes)
     for key in sorted(keys, key=lambda each: (each in selected, -keys[each], each)):
         if len({_key(node, keys) for node in nodes}) <= MOST_GROUPS or key in selected:
             break
@@ -86,7 +86,7 @@ def group_nodes(nodes: Sequence[Node], selected: Collection[str] = ()) -> list[N
     return found
 
 
-def _telling(nodes: Sequence[Node]) -> dict[str, int]:
+def _distinguishing_labels(nodes: Sequence[Node]) -> dict[str, int]:
     """Return the labels that say what kind of node it is, each with how many values it has."""
     values: dict[str, Counter[str]] = {}
     for node in nodes:

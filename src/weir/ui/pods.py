@@ -10,12 +10,12 @@ from weir.explain.pod import explain
 from weir.explain.report import one
 from weir.explain.subject import Subject
 from weir.ui.answers import NotThere, gates_of, used_gates
-from weir.ui.source import Seen, lacking
+from weir.ui.source import ClusterView, lacking
 
 Document = dict[str, Any]
 
 
-def pod_page(seen: Seen, namespace: str, name: str) -> Document:
+def pod_page(seen: ClusterView, namespace: str, name: str) -> Document:
     """Return the page of one pod."""
     if why := lacking(seen, ("Pod",)):
         return {"schema": "weir.ui.pod/v1", "cannotSay": why}
@@ -42,7 +42,7 @@ def pod_page(seen: Seen, namespace: str, name: str) -> Document:
     return {**page, "explain": one(explain(subject, seen.world, gates))}
 
 
-def _life(pod: Document, seen: Seen) -> Iterator[Document]:
+def _life(pod: Document, seen: ClusterView) -> Iterator[Document]:
     """Yield the known history of *pod*, each entry with its time and source."""
     metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
     if made := metadata.get("creationTimestamp"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from weir.errors import WeirError
 from weir.install.checks import SELF_REVIEWS, review
-from weir.ui.source import Seen, Source
+from weir.ui.source import ClusterView, Source
 from weir.ui.timeline import BadQuestion, Question, chosen_nodes
 from weir.ui.writes import AGENT, drained
 
@@ -28,7 +28,7 @@ _MOST_PLACES: Final = 10
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredPermission:
     """One verb on one resource, in the places where a change uses it."""
 
     verb: str
@@ -39,7 +39,7 @@ class Need:
     def say(self, place: Place) -> str:
         """Return the need in words.
 
-        >>> Need("create", "", "pods/eviction", ()).say(("shop", ""))
+        >>> RequiredPermission("create", "", "pods/eviction", ()).say(("shop", ""))
         'create pods/eviction in shop'
         """
         namespace, name = place
@@ -48,45 +48,49 @@ class Need:
 
 
 #: Which version of the rules is served is found out by listing them.
-_SERVED: Final = Need("list", _DRA, _RULES, (_EVERYWHERE,))
+_SERVED: Final = RequiredPermission("list", _DRA, _RULES, (_EVERYWHERE,))
 
 
-def needs(seen: Seen, question: Question) -> list[Need]:
+def needs(seen: ClusterView, question: Question) -> list[RequiredPermission]:
     """Return what making a change takes."""
     if question.kind == "apply":
         names = tuple(("", rule["metadata"]["name"]) for rule in question.documents)
         absent = tuple(place for place in names if place[1] not in _rules(seen))
         # Applying is a patch; of a rule that is not there yet it is a create as well.
-        return [_SERVED, Need("patch", _DRA, _RULES, names), Need("create", _DRA, _RULES, absent)]
+        return [
+            _SERVED,
+            RequiredPermission("patch", _DRA, _RULES, names),
+            RequiredPermission("create", _DRA, _RULES, absent),
+        ]
     if question.kind == "gates":
         return []
     nodes = [node.name for node in chosen_nodes(seen, question.nodes)]
     places = tuple(("", name) for name in nodes)
     if question.kind == "delete-node":
-        return [Need("delete", "", "nodes", places)]
-    found = [Need("patch", "", "nodes", places)]
+        return [RequiredPermission("delete", "", "nodes", places)]
+    found = [RequiredPermission("patch", "", "nodes", places)]
     if question.kind in ("taint", "untaint"):
-        found.insert(0, Need("get", "", "nodes", places))
+        found.insert(0, RequiredPermission("get", "", "nodes", places))
     if question.kind == "drain":
         try:
             pods = drained(seen, set(nodes), question.force)
         except BadQuestion:  # rejected before anything is written, for every user
             pods = []
         namespaces = tuple((namespace, "") for namespace in sorted({namespace for namespace, _ in pods}))
-        found.append(Need("create", "", "pods/eviction", namespaces))
+        found.append(RequiredPermission("create", "", "pods/eviction", namespaces))
     return found
 
 
-def needs_to_untaint(rule: str) -> list[Need]:
+def needs_to_untaint(rule: str) -> list[RequiredPermission]:
     """Return what deleting a DeviceTaintRule takes."""
-    return [_SERVED, Need("delete", _DRA, _RULES, (("", rule),))]
+    return [_SERVED, RequiredPermission("delete", _DRA, _RULES, (("", rule),))]
 
 
-def _rules(seen: Seen) -> set[str]:
+def _rules(seen: ClusterView) -> set[str]:
     return {each["metadata"]["name"] for each in seen.documents if each.get("kind") == "DeviceTaintRule"}
 
 
-def denied(source: Source, wanted: Sequence[Need]) -> list[str]:
+def denied(source: Source, wanted: Sequence[RequiredPermission]) -> list[str]:
     """Return those needs, in words, that the API server says the user's rights do not meet."""
 
     async def act(client: Client) -> list[str]:
@@ -96,7 +100,7 @@ def denied(source: Source, wanted: Sequence[Need]) -> list[str]:
     return source.where.live.run(AGENT, act)
 
 
-async def _denied(client: Client, need: Need) -> str:
+async def _denied(client: Client, need: RequiredPermission) -> str:
     if not need.places or await _may(client, need, _EVERYWHERE):
         return ""
     for place in need.places[:_MOST_PLACES]:
@@ -105,7 +109,7 @@ async def _denied(client: Client, need: Need) -> str:
     return ""
 
 
-async def _may(client: Client, need: Need, place: Place) -> bool:
+async def _may(client: Client, need: RequiredPermission, place: Place) -> bool:
     namespace, name = place
     try:
         said = await review(client, SELF_REVIEWS, need.verb, need.group, need.resource, namespace, name)

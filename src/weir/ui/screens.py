@@ -20,10 +20,10 @@ from weir.objects.requests import RequestError
 from weir.ui.answers import NotThere, Try, explain_workload, matrix_of
 from weir.ui.fleet import fleet, preview, preview_chosen
 from weir.ui.matrix import Matrix
+from weir.ui.matrix_cache import MatrixCache
 from weir.ui.pods import pod_page
-from weir.ui.remembered import Memory
 from weir.ui.rights import denied, needs, needs_to_untaint
-from weir.ui.source import Seen, Source, lacking
+from weir.ui.source import ClusterView, Source, lacking
 from weir.ui.timeline import BadQuestion, Question, foresee, ticks
 from weir.ui.writes import Drains, make, remove_rule
 from weir.whatif.plan import plan, verify
@@ -45,7 +45,7 @@ class Screens:
         self.source, self.read_only = source, read_only or not source.live
         self._lock = threading.RLock()
         self._kept: dict[tuple[int, str], Any] = {}
-        self._memory: Memory | None = None  #: of the last matrix
+        self._memory: MatrixCache | None = None  #: of the last matrix
         self._drains = Drains()
         self._plan: Document | None = None
         self._gets: dict[str, Callable[[Query], Document]] = {
@@ -98,7 +98,7 @@ class Screens:
 
     # ── keeping ──
 
-    def _once(self, name: str, work: Callable[[Seen], Document]) -> Document:
+    def _once(self, name: str, work: Callable[[ClusterView], Document]) -> Document:
         """Return what *work* makes of the cluster as it is now; worked out once for each version."""
         with self._lock:
             seen = self.source.seen()
@@ -112,7 +112,7 @@ class Screens:
             found: Document = self._kept[key]
             return {**found, "version": seen.version}
 
-    def _readable(self) -> Seen:
+    def _readable(self) -> ClusterView:
         seen = self.source.seen()
         if why := lacking(seen, ("Node", "Pod")):
             raise BadQuestion(f"cannot say: {why}")
@@ -148,7 +148,7 @@ class Screens:
         """Return the fit matrix."""
         return self._once("matrix", lambda seen: self._cannot(seen) or self._base(seen).document())
 
-    def _cannot(self, seen: Seen) -> Document | None:
+    def _cannot(self, seen: ClusterView) -> Document | None:
         why = lacking(seen, ("Node", "Pod"))
         return (
             {"schema": "weir.ui.matrix/v1", "cannotSay": f"cannot say what fits where: {why}"}
@@ -156,7 +156,7 @@ class Screens:
             else None
         )
 
-    def _base(self, seen: Seen) -> Matrix:
+    def _base(self, seen: ClusterView) -> Matrix:
         key = (seen.version, "matrix itself")
         if key not in self._kept:
             self._kept[key] = made = matrix_of(seen, remembered=self._memory)[0]
@@ -198,7 +198,7 @@ class Screens:
         self._readable()
         name = f"what-if {msgspec.json.encode(body, order='sorted').decode()}"
 
-        def work(seen: Seen) -> Document:
+        def work(seen: ClusterView) -> Document:
             document, found = foresee(seen, question)
             self._kept[(seen.version, f"plan of {name}")] = plan(
                 document["whatIf"], found.uids, found.at or _now()
@@ -277,7 +277,7 @@ def _now() -> Any:
     return datetime.now(UTC)
 
 
-def _taint_keys(seen: Seen) -> list[str]:
+def _taint_keys(seen: ClusterView) -> list[str]:
     """Return the taint keys that nodes carry or workloads speak of, to choose from."""
     carried = {taint.key for node in seen.world.nodes.values() for taint in node.taints}
     for workload in seen.workloads:

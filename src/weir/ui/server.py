@@ -1,6 +1,6 @@
 """HTTP server of the page on loopback: static files and the API.
 
-Access control is in weir.ui.door; only files of the package are served.
+Access control is in weir.ui.access; only files of the package are served.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from weir.ui.door import HEADERS, Door, Refusal
+from weir.ui.access import HEADERS, AccessControl, Refusal
 from weir.ui.screens import API, Screens
 
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -47,7 +47,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, screens: Screens, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.screens, self.files = screens, page_files()
-        self.door = Door(self.server_port)
+        self.door = AccessControl(self.server_port)
 
     def start(self) -> None:
         """Answer in a thread of its own."""

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from weir.cli._certainty import because, known_gates
-from weir.cli._options import Where
-from weir.cli.inputs import Held, read_cluster
+from weir.cli._options import ClusterSource
+from weir.cli.inputs import ClusterObjects, read_cluster
 from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
 from weir.client.snapshot import MAY_NOT_LIST, NOT_SERVED, VERSIONS, Missing
 from weir.ui.workloads import Workload, find_workloads
@@ -34,11 +34,11 @@ _START_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterView:
     """The cluster at one moment."""
 
     version: int
-    held: Held
+    held: ClusterObjects
     known: KnownGates
 
     @cached_property
@@ -87,15 +87,15 @@ class Source:
 
     live = False
 
-    def __init__(self, where: Where, given: Mapping[str, bool]) -> None:
+    def __init__(self, where: ClusterSource, given: Mapping[str, bool]) -> None:
         self.where, self._given = where, given
-        self._seen: Seen | None = None
+        self._seen: ClusterView | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Read what can be read; raises what the commands raise."""
         held = read_cluster(self.where, tuple(VERSIONS))
-        self._seen = Seen(1, held, known_gates(self.where, self._given, ()))
+        self._seen = ClusterView(1, held, known_gates(self.where, self._given, ()))
         _ = self._seen.world  # one that cannot be read is named now
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class Source:
         """Return which cluster this is, in words."""
         return ", ".join(self.where.dump)
 
-    def seen(self) -> Seen:
+    def seen(self) -> ClusterView:
         """Return the cluster as it is now."""
         assert self._seen is not None
         return self._seen
@@ -122,7 +122,7 @@ class LiveSource(Source):
 
     live = True
 
-    def __init__(self, where: Where, given: Mapping[str, bool]) -> None:
+    def __init__(self, where: ClusterSource, given: Mapping[str, bool]) -> None:
         super().__init__(where, given)
         self._version = 0
         self._changed = threading.Condition()
@@ -149,7 +149,7 @@ class LiveSource(Source):
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(loop.stop)
 
-    def seen(self) -> Seen:
+    def seen(self) -> ClusterView:
         with self._lock:
             version = self._version
             if self._seen is None or self._seen.version != version:
@@ -161,7 +161,7 @@ class LiveSource(Source):
             self._changed.wait_for(lambda: self._version != after, seconds)
             return self._version
 
-    def _read(self, version: int) -> Seen:
+    def _read(self, version: int) -> ClusterView:
         documents = [
             ("the cluster", {"apiVersion": kind.api_version, "kind": kind.kind, **document})
             for kind, informer in list(self._informers.values())
@@ -169,9 +169,9 @@ class LiveSource(Source):
         ]
         forbidden = {each.kind for each in self._missing if each.why == MAY_NOT_LIST}
         listed = tuple(kind for kind in VERSIONS if kind not in forbidden)
-        held = Held.of(documents, keep_gate=True, missing=self._missing, listed=listed)
+        held = ClusterObjects.of(documents, keep_gate=True, missing=self._missing, listed=listed)
         assert self._known is not None
-        return Seen(version, held, self._known)
+        return ClusterView(version, held, self._known)
 
     # ── in the thread ──
 
@@ -196,12 +196,12 @@ class LiveSource(Source):
             await wait_all_synced([each for _, each in self._informers.values()])
             stirred = asyncio.Event()
 
-            def heard(old: Document | None, new: Document | None) -> None:
+            def on_change(old: Document | None, new: Document | None) -> None:
                 if matters(old, new):
                     stirred.set()
 
             for _, informer in self._informers.values():
-                informer.cache.listen(heard)
+                informer.cache.listen(on_change)
             stirred.clear()
             self._tell()
             self._ready.set()
@@ -258,10 +258,10 @@ def matters(old: Document | None, new: Document | None) -> bool:
     """
     if old is None or new is None:
         return True
-    return _telling(old) != _telling(new)
+    return _relevant(old) != _relevant(new)
 
 
-def _telling(document: Document) -> Document:
+def _relevant(document: Document) -> Document:
     """Return *document* without the times at which it was written and looked at."""
     metadata = document.get("metadata")
     kept = {**document}
@@ -284,12 +284,12 @@ def _telling(document: Document) -> Document:
     return kept
 
 
-def open_source(where: Where, given: Mapping[str, bool]) -> Source:
+def open_source(where: ClusterSource, given: Mapping[str, bool]) -> Source:
     """Return where the screens read from: a dump, or the live cluster."""
     where.check()
     return Source(where, given) if where.dump else LiveSource(where, given)
 
 
-def lacking(seen: Seen, kinds: Iterable[str]) -> str:
+def lacking(seen: ClusterView, kinds: Iterable[str]) -> str:
     """Return why nothing can be said that needs *kinds*; "" when they were read."""
     return seen.lacking(frozenset(kinds))

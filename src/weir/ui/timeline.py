@@ -23,7 +23,7 @@ from weir.taints.eviction import stay
 from weir.taints.notation import NODE_EFFECTS, TaintNotationError, parse_taint
 from weir.taints.operators import find_comparison
 from weir.taints.toleration import EVICTING
-from weir.ui.source import Seen
+from weir.ui.source import ClusterView
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.semver import find_tolerant
 from weir.whatif import changes as made
@@ -192,7 +192,7 @@ def _rule(rule: Any) -> Document:
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
 
 
-def foresee(seen: Seen, question: Question) -> tuple[Document, Forecast]:
+def foresee(seen: ClusterView, question: Question) -> tuple[Document, Forecast]:
     """Return what a copy of the cluster lives through: the document of `weir what-if -o json`, and the command."""
     check_kinds(seen.held, question.documents)
     used = used_gates(seen.held, question.documents)
@@ -221,7 +221,7 @@ def foresee(seen: Seen, question: Question) -> tuple[Document, Forecast]:
     }, found
 
 
-def _grace(seen: Seen, pod: str) -> int:
+def _grace(seen: ClusterView, pod: str) -> int:
     spec = (seen.pods.get(pod) or {}).get("spec") or {}
     seconds = spec.get("terminationGracePeriodSeconds")
     return seconds if isinstance(seconds, int) else _GRACE_SECONDS
@@ -230,7 +230,7 @@ def _grace(seen: Seen, pod: str) -> int:
 # ── the values that matter ───────────────────────────────────────────────────────────────────────
 
 
-def ticks(seen: Seen, question: Question) -> Document:
+def ticks(seen: ClusterView, question: Question) -> Document:
     """Return the values of a taint at which something changes, lowest first, each with the pods it keeps and evicts."""
     gates = seen.known.possible(())[0]
     chosen = chosen_nodes(seen, question.nodes)
@@ -254,7 +254,7 @@ def ticks(seen: Seen, question: Question) -> Document:
     return {"schema": "weir.ui.ticks/v1", "nodes": len(chosen), "pods": len(there), "ticks": found}
 
 
-def chosen_nodes(seen: Seen, nodes: made.Nodes) -> list[Node]:
+def chosen_nodes(seen: ClusterView, nodes: made.Nodes) -> list[Node]:
     """Return the nodes a question is about."""
     if nodes.names:
         return [seen.world.nodes[name] for name in nodes.names if name in seen.world.nodes]
@@ -272,7 +272,7 @@ def _counts(pods: Sequence[Pod], taint: Taint, gates: Gates) -> tuple[int, int, 
     return stays, leaves, len(limits) - stays - leaves
 
 
-def _thresholds(seen: Seen, key: str, effect: str) -> dict[str, set[str]]:
+def _thresholds(seen: ClusterView, key: str, effect: str) -> dict[str, set[str]]:
     """Return the values that tolerations of *key* name, each with its tolerations."""
     found: dict[str, set[str]] = {}
     for workload in seen.workloads:
@@ -283,7 +283,7 @@ def _thresholds(seen: Seen, key: str, effect: str) -> dict[str, set[str]]:
     return found
 
 
-def _beside(seen: Seen, key: str) -> Iterable[str]:
+def _beside(seen: ClusterView, key: str) -> Iterable[str]:
     """Yield the nearest value on the other side of each threshold."""
     for workload in seen.workloads:
         for each in _tolerations(workload.subject.pod_spec):
@@ -293,7 +293,7 @@ def _beside(seen: Seen, key: str) -> Iterable[str]:
                     yield value
 
 
-def _carried(seen: Seen, key: str) -> set[str]:
+def _carried(seen: ClusterView, key: str) -> set[str]:
     return {
         taint.value
         for node in seen.world.nodes.values()

@@ -16,7 +16,7 @@ from weir.errors import ApiError, NotFound, TooManyRequests
 from weir.explain.phrases import counted, listed
 from weir.objects.kinds import by_kind
 from weir.taints.notation import taint_document
-from weir.ui.source import Seen, Source
+from weir.ui.source import ClusterView, Source
 from weir.ui.timeline import BadQuestion, Question, chosen_nodes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Drains:
             return list(self._said)
 
 
-def make(source: Source, seen: Seen, question: Question, drains: Drains) -> list[str]:
+def make(source: Source, seen: ClusterView, question: Question, drains: Drains) -> list[str]:
     """Make the change; return what was done, line by line."""
     if question.kind == "gates":
         raise BadQuestion("gates are set where the components are started; nothing was written")
@@ -118,7 +118,7 @@ async def _on_node(client: Client, name: str, question: Question) -> str:
 # ── draining ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def drained(seen: Seen, nodes: set[str], force: bool) -> list[tuple[str, str]]:
+def drained(seen: ClusterView, nodes: set[str], force: bool) -> list[tuple[str, str]]:
     """Return the pods that `kubectl drain --ignore-daemonsets` evicts: not those of DaemonSets, nor mirrors of files.
 
     A pod without a controller is only evicted with *force*.

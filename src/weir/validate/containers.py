@@ -41,7 +41,7 @@ _FINE_MESSAGE_POLICIES: Final = frozenset({None, "", *_MESSAGE_POLICIES})
 
 
 @dataclass(slots=True)
-class Surroundings:
+class PodContext:
     """What the containers of one pod may refer to."""
 
     volumes: dict[str, Document] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Surroundings:
     grace_seconds: int | None = 30
 
 
-def validate_containers(containers: list[Document], at: str, pod: Surroundings) -> Errors:
+def validate_containers(containers: list[Document], at: str, pod: PodContext) -> Errors:
     """Yield what is wrong with the regular containers; there must be one."""
     if not containers:
         yield required(at)
@@ -71,7 +71,7 @@ def validate_containers(containers: list[Document], at: str, pod: Surroundings) 
 
 
 def validate_init_containers(
-    containers: list[Document], regular: Iterable[Document], at: str, pod: Surroundings
+    containers: list[Document], regular: Iterable[Document], at: str, pod: PodContext
 ) -> Errors:
     """Yield what is wrong with the init containers; names are shared with the regular ones."""
     names = {container.get("name") or "" for container in regular}
@@ -109,7 +109,7 @@ _EPHEMERAL_FIELDS: Final = frozenset(
 
 
 def validate_ephemeral_containers(
-    containers: list[Document], others: list[Document], at: str, pod: Surroundings
+    containers: list[Document], others: list[Document], at: str, pod: PodContext
 ) -> Errors:
     """Yield what is wrong with the ephemeral containers; *others* are all containers of the spec."""
     names = {container.get("name") or "" for container in others}
@@ -136,7 +136,7 @@ def validate_ephemeral_containers(
                 )
 
 
-def _validate_container(container: Document, at: str, pod: Surroundings) -> Errors:
+def _validate_container(container: Document, at: str, pod: PodContext) -> Errors:
     """Yield what is wrong with one container, whatever list it is in."""
     get = container.get
     name = get("name")
@@ -170,7 +170,7 @@ def _validate_container(container: Document, at: str, pod: Surroundings) -> Erro
         yield from validate_security_context(security, f"{at}.securityContext")
 
 
-def _validate_hooks(container: Document, at: str, pod: Surroundings) -> Errors:
+def _validate_hooks(container: Document, at: str, pod: PodContext) -> Errors:
     get = container.get
     if lifecycle := get("lifecycle"):
         yield from validate_lifecycle(lifecycle, f"{at}.lifecycle", pod.grace_seconds)
@@ -252,7 +252,7 @@ def _validate_host_ports(containers: list[Document], at: str, first: int = 0) ->
             taken.add(text)
 
 
-def _validate_mounts(mounts: list[Document], container: Document, at: str, pod: Surroundings) -> Errors:
+def _validate_mounts(mounts: list[Document], container: Document, at: str, pod: PodContext) -> Errors:
     paths: set[str] = set()
     devices = container.get("volumeDevices") or ()
     privileged = (container.get("securityContext") or {}).get("privileged")
@@ -310,7 +310,7 @@ def _validate_sub_paths(mount: Document, at: str, place: str) -> Errors:
 
 
 def _validate_devices(
-    devices: list[Document], mounts: Iterable[Document], at: str, pod: Surroundings
+    devices: list[Document], mounts: Iterable[Document], at: str, pod: PodContext
 ) -> Errors:
     names: set[str] = set()
     paths: set[str] = set()

@@ -11,7 +11,7 @@ from typing import Final
 from weir.validate.addresses import check_ip
 from weir.validate.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.containers import (
-    Surroundings,
+    PodContext,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
@@ -52,7 +52,7 @@ _INT32_MAX: Final = 2**31 - 1
 _LONGEST_HOSTNAME: Final = 64  # of Linux
 DEADLINE_RANGE: Final = f"must be between 1 and {_INT32_MAX}, inclusive"
 
-_NO_SURROUNDINGS: Final = Surroundings()
+_NO_SURROUNDINGS: Final = PodContext()
 
 
 def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str = "") -> Errors:
@@ -62,13 +62,13 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     if volumes := get("volumes"):
         mountable, errors = validate_volumes(volumes, f"{at}.volumes", pod_name)
         yield from errors
-        pod = Surroundings(mountable)
+        pod = PodContext(mountable)
     if claims := get("resourceClaims"):
         names = {claim["name"] for claim in claims if claim.get("name")}
-        pod = Surroundings(pod.volumes, names)
+        pod = PodContext(pod.volumes, names)
         yield from _validate_resource_claims(claims, f"{at}.resourceClaims")
     if get("terminationGracePeriodSeconds", 30) != 30:
-        pod = Surroundings(pod.volumes, pod.claim_names, get("terminationGracePeriodSeconds"))
+        pod = PodContext(pod.volumes, pod.claim_names, get("terminationGracePeriodSeconds"))
     containers = get("containers") or []
     yield from validate_containers(containers, f"{at}.containers", pod)
     initial = get("initContainers")

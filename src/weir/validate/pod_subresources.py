@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.addresses import IP_MESSAGE, find_ip
-from weir.validate.containers import Surroundings, validate_ephemeral_containers
+from weir.validate.containers import PodContext, validate_ephemeral_containers
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
@@ -141,7 +141,7 @@ def validate_ephemeral_update(new: Document, old: Document) -> Errors:
     others = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     yield from validate_object_meta_update(new.get("metadata") or {}, old.get("metadata") or {})
-    yield from validate_ephemeral_containers(containers, others, at, Surroundings(volumes))
+    yield from validate_ephemeral_containers(containers, others, at, PodContext(volumes))
     now = {container.get("name"): container for container in containers}
     for before in (old.get("spec") or {}).get("ephemeralContainers") or ():
         name = before.get("name") or ""

@@ -45,11 +45,11 @@ def validate_tolerations(tolerations: list[Document], at: str, options: Options)
     for i, toleration in enumerate(tolerations):
         if toleration.get("expression"):
             yield from validate_expression(toleration, f"{at}[{i}]", options)
-        elif not _plainly_fine(toleration):
+        elif not _is_valid_fast(toleration):
             yield from _validate_toleration(toleration, f"{at}[{i}]", options)
 
 
-def _plainly_fine(toleration: Document) -> bool:
+def _is_valid_fast(toleration: Document) -> bool:
     """Return whether this is the commonest valid form: a key that exists, for one effect.
 
     Every pod carries two of them; this answers without building a path.

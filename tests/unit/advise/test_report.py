@@ -9,7 +9,7 @@ import jsonschema_rs
 
 from tests.unit.advise.clusters import ask, entry, node, workload
 from weir.advise.report import document
-from weir.advise.taints import Shunned
+from weir.advise.taints import UntoleratedTaint
 from weir.advise.workload import advise
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Taint
@@ -24,8 +24,8 @@ def test_every_answer_fits_the_published_schema():
         workload(entry("sla", "Gt", "many")),
         workload(),
     ]
-    shunned = [Shunned(Taint("old", "yes", "NoSchedule"), ("n1",))]
-    found = document((advise(ask(each, *RATED)) for each in workloads), shunned, ALL_FEATURES, {})
+    untolerated = [UntoleratedTaint(Taint("old", "yes", "NoSchedule"), ("n1",))]
+    found = document((advise(ask(each, *RATED)) for each in workloads), untolerated, ALL_FEATURES, {})
     jsonschema_rs.validator_for(SCHEMA).validate(found)
     first = found["workloads"][0]
     assert first["restingOn"] == {"key": "sla", "value": "951", "effect": "NoSchedule"}

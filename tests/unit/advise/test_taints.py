@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.advise.clusters import entry, node
 from weir.advise.question import read_tolerations
-from weir.advise.taints import shunned_taints
+from weir.advise.taints import untolerated_taints
 from weir.gates import ALL_FEATURES
 from weir.world import World
 
@@ -20,7 +20,7 @@ def test_only_taints_that_no_pod_and_no_workload_tolerates():
     soft = node("n5", effect="PreferNoSchedule", soft="1")
     kept = {"kind": "Node", "metadata": {"name": "n6"}}
     kept["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}
-    found = shunned_taints(
+    found = untolerated_taints(
         World.of([*nodes, soft, kept, pod]), [read_tolerations([entry("sla", "Gt", "500")])], ALL_FEATURES
     )
     assert [(str(each.taint), each.nodes) for each in found] == [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.advise.clusters import ask, entry, node, workload
-from weir.advise.taints import Shunned
-from weir.advise.words import change_line, heading, room, shunned_line, threshold_lines
+from weir.advise.taints import UntoleratedTaint
+from weir.advise.words import change_line, heading, room, threshold_lines, untolerated_line
 from weir.advise.workload import Advice, advise
 from weir.objects.core import Taint
 
@@ -58,5 +58,5 @@ def test_a_threshold_about_nothing_and_an_entry_that_goes():
 
 
 def test_a_taint_that_nobody_tolerates():
-    shunned = Shunned(Taint("old", "yes", "NoSchedule"), ("n1", "n2"))
-    assert shunned_line(shunned) == "old=yes:NoSchedule: 2 nodes (n1 and n2)"
+    untolerated = UntoleratedTaint(Taint("old", "yes", "NoSchedule"), ("n1", "n2"))
+    assert untolerated_line(untolerated) == "old=yes:NoSchedule: 2 nodes (n1 and n2)"

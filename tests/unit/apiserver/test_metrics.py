@@ -10,7 +10,7 @@ from weir.apiserver import metrics as declared
 from weir.apiserver.admission import Chain
 from weir.apiserver.auth.authn import Authenticator
 from weir.apiserver.auth.authz import Authorizer
-from weir.apiserver.flowcontrol.tallies import Tallies
+from weir.apiserver.flowcontrol.metrics import FlowControlMetrics
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.registry.codec import Reader
 from weir.apiserver.registry.verbs import Parts
@@ -130,7 +130,7 @@ def test_audit_events_are_counted(metrics):
 
 def test_the_reference_page_lists_every_metric(metrics):
     page = Path(__file__).parents[3] / "docs" / "reference" / "metrics-apiserver.md"
-    Tallies(metrics.registry)
+    FlowControlMetrics(metrics.registry)
     assert page.read_text().endswith(metrics.registry.reference())
 
 

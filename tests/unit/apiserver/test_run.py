@@ -126,7 +126,7 @@ async def test_a_full_level_says_when_to_come_back(running, tmp_path):
     flow_control = running.server._security.flow_control
     for level in flow_control.levels():
         level.described = level.described._replace(queues=0)  # refuses what finds no seat
-        level.sitting = 1_000_000
+        level.seats_in_use = 1_000_000
     jane = trusting(running, pki.Identity("jane"), tmp_path)
     line, headers, _ = await ask(running, jane, review(), SELF)
     assert line.startswith(b"HTTP/1.1 429") and b"Retry-After: 1" in headers

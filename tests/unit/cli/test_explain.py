@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from weir.cli.inputs import Held
+from weir.cli.inputs import ClusterObjects
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE, run
 from weir.client.known_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, Missing
@@ -330,7 +330,7 @@ def test_no_bytes_make_a_traceback(here, capsys, content):
 @pytest.mark.parametrize(("kind", "code"), [("PersistentVolume", FINE), ("Pod", CANNOT_SAY)])
 def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys, monkeypatch, kind, code):
     missing = Missing(kind, f"{kind.lower()}s", MAY_NOT_LIST)
-    held = Held([("the cluster", NODE)], missing=(missing,))
+    held = ClusterObjects([("the cluster", NODE)], missing=(missing,))
     monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked: held)
     monkeypatch.setattr("weir.cli.explain.known_gates", lambda *asked: KnownGates.default({}))
     assert run(["explain", "-f", "pod.yaml"]) == code

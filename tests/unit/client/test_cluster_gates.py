@@ -8,7 +8,7 @@ import json
 import pytest
 
 from weir.client.api import Client, Reply
-from weir.client.cluster_gates import API_SERVER, CONTROLLERS, KUBELET, SCHEDULER, learn
+from weir.client.cluster_gates import API_SERVER, CONTROLLERS, KUBELET, SCHEDULER, detect_gates
 from weir.client.known_gates import Learned
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
 
@@ -44,7 +44,7 @@ class Server:
 
 
 def learned(answers, namespaces=("default",)):
-    return asyncio.run(learn(Client(Server(answers)), namespaces))
+    return asyncio.run(detect_gates(Client(Server(answers)), namespaces))
 
 
 def version(minor):
@@ -87,7 +87,7 @@ def test_an_older_server_cannot_have_the_gate():
 )
 def test_a_dry_run_says_whether_the_gate_is_on_and_stores_nothing(code, answer, on):
     server = Server({**version("37"), ("POST", "/api/v1/namespaces/shop/pods"): (code, answer)})
-    found = asyncio.run(learn(Client(server), ["shop"])).by_component[API_SERVER]
+    found = asyncio.run(detect_gates(Client(server), ["shop"])).by_component[API_SERVER]
     assert found[TOLERATION_COMPARISON].on is on
     assert all("dryRun=All" in query for method, _, query in server.asked if method == "POST")
 

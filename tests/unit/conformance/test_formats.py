@@ -12,7 +12,7 @@ import pytest
 
 from weir.cli.conformance import verdict
 from weir.conformance.formats import html, junit, table
-from weir.conformance.results import Offer, Report, Result, Seen, Verdict, document, keps_of
+from weir.conformance.results import Difference, Offer, Report, Result, Verdict, document, keps_of
 from weir.simulation.demo.story import find_stories, parse_story
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/reference/conformance.schema.json").read_text())
@@ -34,7 +34,7 @@ REPORT = Report(
             story("bad"),
             Verdict.FAILS,
             2,
-            (Seen("a taint comes", "web", "left: specified '0s', seen never"),),
+            (Difference("a taint comes", "web", "left: specified '0s', seen never"),),
         ),
         Result(story("absent", "KEP-5500"), Verdict.NOT_OFFERED, because="expressions: refused\x1b[31m"),
         Result(story("unknown", "mine"), Verdict.CANNOT_SAY, because="you may not create nodes"),

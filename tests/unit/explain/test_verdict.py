@@ -30,8 +30,8 @@ def test_the_first_filter_that_refuses_decides_with_the_first_thing_it_finds():
 
 
 def test_a_cordon_is_told_of_once():
-    assert verdict(Cordoned(), CORDON, HOT).telling == (Cordoned(), HOT)
-    assert verdict(CORDON, HOT).telling == (CORDON, HOT), "the taint alone is no cordon"
+    assert verdict(Cordoned(), CORDON, HOT).reported_reasons == (Cordoned(), HOT)
+    assert verdict(CORDON, HOT).reported_reasons == (CORDON, HOT), "the taint alone is no cordon"
 
 
 def test_reasons_are_counted_by_node_most_frequent_first_then_by_name():

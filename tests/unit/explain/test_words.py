@@ -13,7 +13,7 @@ from weir.explain.explanation import verdict_line
 from weir.explain.phrases import duration, listed
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.explain.words import node_sentence, sentence, staying
+from weir.explain.words import node_sentence, sentence, stay_sentence
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
 from weir.scheduler.reasons import TooFew, UntoleratedTaint
@@ -130,11 +130,11 @@ def test_room_is_said_in_the_units_people_write():
 )
 def test_how_long_a_pod_may_stay(seconds, text):
     toleration = Toleration("risk", "Lt", "5", "NoExecute", seconds)
-    assert staying(stay([Taint("risk", "2", "NoExecute")], [toleration], ALL_FEATURES)) == text
+    assert stay_sentence(stay([Taint("risk", "2", "NoExecute")], [toleration], ALL_FEATURES)) == text
 
 
 def test_an_untolerated_taint_leaves_no_time():
-    assert staying(stay([Taint("risk", "2", "NoExecute")], [], KUBERNETES_DEFAULTS)) == (
+    assert stay_sentence(stay([Taint("risk", "2", "NoExecute")], [], KUBERNETES_DEFAULTS)) == (
         "deleted at once: risk=2 is not tolerated"
     )
 

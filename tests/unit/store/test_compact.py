@@ -6,7 +6,7 @@ import asyncio
 
 from weir.clock import VirtualClock
 from weir.store import StoreUnavailable, Write
-from weir.store.compact import Retention, keep_up
+from weir.store.compact import Retention, upkeep_loop
 from weir.store.memory import MemoryStore
 
 
@@ -67,7 +67,7 @@ async def test_upkeep_goes_on_by_itself_also_after_a_failure() -> None:
 
     store = Flaky(time=clock.time)
     await store.commit([Write("/events/1", b"x", ttl_seconds=3600)])
-    task = asyncio.create_task(keep_up(store, clock))
+    task = asyncio.create_task(upkeep_loop(store, clock))
     await clock.advance(3590)
     before = store.count("/")
     await clock.advance(20)

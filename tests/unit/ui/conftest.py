@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weir.cli._options import Where
+from weir.cli._options import ClusterSource
 from weir.ui.screens import Screens
 from weir.ui.source import open_source
 
@@ -21,7 +21,7 @@ def screens_of() -> Callable[[Path], Screens]:
     """Return what opens the screens of a dump."""
 
     def give(path: Path) -> Screens:
-        source = open_source(Where((str(path),)), {})
+        source = open_source(ClusterSource((str(path),)), {})
         source.start()
         return Screens(source, read_only=False)
 

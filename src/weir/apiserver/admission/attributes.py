@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weir.apiserver.auth.authn import User
-from weir.apiserver.transport.warnings import Remarks
+from weir.apiserver.transport.warnings import WarningRecorder
 from weir.errors import Forbidden
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
@@ -101,7 +101,7 @@ class Attributes:
 
     def annotate(self, annotations: Mapping[str, str]) -> None:
         """Have *annotations* written to the audit log with the request."""
-        if annotations and isinstance(self.warnings, Remarks):
+        if annotations and isinstance(self.warnings, WarningRecorder):
             self.warnings.annotations.update(annotations)
 
     def forbidden(self, text: str) -> Forbidden:

@@ -11,7 +11,7 @@ import base64
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.signers import may_act_for
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind

@@ -138,7 +138,7 @@ class Durations(Protocol):
     def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Seconds: ...
 
 
-class _Unheard:
+class _NoMetric:
     def note(self, seconds: float) -> None:
         pass
 
@@ -146,9 +146,9 @@ class _Unheard:
         pass
 
 
-class _Silent:
+class _NoMetrics:
     def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Seconds:
-        return _Unheard()
+        return _NoMetric()
 
 
 class _Step(NamedTuple):
@@ -174,7 +174,7 @@ class Chain:
 
     plugins: Sequence[Plugin]
     webhooks: Webhooks | None = None
-    durations: Durations = field(default_factory=_Silent)
+    durations: Durations = field(default_factory=_NoMetrics)
     policies: MutatingPolicies | None = None
     clock: Callable[[], float] = time.perf_counter
     conversion: Conversion | None = None  #: asks the webhooks of definitions
@@ -224,7 +224,7 @@ class Chain:
             key=lambda plugin: ORDER.index(plugin.name),
         )
         changing = next((one for one in plugins if isinstance(one, MutatingPolicies)), None)
-        return cls([*plugins, *guards], webhooks, durations or _Silent(), changing, conversion=conversion)
+        return cls([*plugins, *guards], webhooks, durations or _NoMetrics(), changing, conversion=conversion)
 
     def mutate(self, a: Attributes) -> Awaitable[None] | None:
         """Let every mutating plugin edit the object; return an awaitable when policies or webhooks must be called."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import NAMESPACE, Attributes, Reader
 from weir.apiserver.admission.versions import seen_as
-from weir.apiserver.auth.asking import Asker, Decide, ResourceCheck, nobody_may
+from weir.apiserver.auth.cel_authorizer import CelAuthorizer, Decide, ResourceCheck, no_opinion
 from weir.apiserver.auth.rbac import Action
 from weir.apiserver.webhooks.review import printed, request_of
 from weir.errors import NotFound
@@ -24,7 +24,7 @@ def expression_values(
     a: Attributes, decide: Decide | None, kind: Kind | None = None, namespace: Document | None = None
 ) -> dict[str, Any]:
     """Return what expressions may name; *kind* is the version that the rule names."""
-    asker = Asker(decide or nobody_may, a.user)
+    asker = CelAuthorizer(decide or no_opinion, a.user)
     asked = Action("", a.requested.group, a.requested.plural, a.subresource, a.namespace, a.name)
     kind = kind or a.requested
     return {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, NODE, POD, SERVICE_ACCOUNT, Attributes, Reader
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import InternalError
 from weir.values.quoting import quote

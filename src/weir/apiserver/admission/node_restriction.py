@@ -15,7 +15,7 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, DELETE, NODE, POD, UPDATE, Attributes, Reader
 from weir.apiserver.admission.node_certificates import pod_request_problem, request_problem
-from weir.apiserver.auth.asking import Decide, nobody_may
+from weir.apiserver.auth.cel_authorizer import Decide, no_opinion
 from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound
 from weir.objects.kind import Kind
@@ -120,7 +120,7 @@ def api_reference(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
 class NodeRestriction:
     name = "NodeRestriction"
 
-    def __init__(self, reader: Reader, decide: Decide = nobody_may) -> None:
+    def __init__(self, reader: Reader, decide: Decide = no_opinion) -> None:
         """Set *decide*, which authorizes pod certificate requests that no volume names."""
         self._reader, self._decide = reader, decide
 

@@ -94,8 +94,8 @@ class ResourceQuota:
             over = [name for name in over if before.get(name, ZERO) < wanted[name]]
         if over:
             raise a.forbidden(
-                f"exceeded quota: {quota['metadata']['name']}, requested: {_told(over, wanted)}, "
-                f"used: {_told(over, used)}, limited: {_told(over, hard)}"
+                f"exceeded quota: {quota['metadata']['name']}, requested: {_amounts_text(over, wanted)}, "
+                f"used: {_amounts_text(over, used)}, limited: {_amounts_text(over, hard)}"
             )
 
     def _used(self, a: Attributes, quota: Document, names: list[str]) -> Amounts:
@@ -156,5 +156,5 @@ class ResourceQuota:
         return found
 
 
-def _told(names: list[str], values: Amounts) -> str:
+def _amounts_text(names: list[str], values: Amounts) -> str:
     return ",".join(f"{name}={values[name]}" for name in names)

@@ -14,7 +14,7 @@ from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
 from weir.apiserver.admission.versions import InVersion
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.errors import Forbidden
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind

@@ -60,7 +60,7 @@ class Info(authz.Info, Protocol):
     def api_version(self) -> str: ...
 
 
-class Asked(Protocol):
+class AuditedRequest(Protocol):
     """What auditing reads of a request."""
 
     @property
@@ -202,7 +202,7 @@ class Audit:
 
     def log(
         self,
-        request: Asked,
+        request: AuditedRequest,
         user: User | None,
         info: Info,
         code: int,

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AuditLog", "Keep", "backup_name"]
+__all__ = ["AuditLog", "LogRetention", "backup_name"]
 
 MEGABYTE: Final = 1024 * 1024
 DEFAULT_MEGABYTES: Final = 100
@@ -22,7 +22,7 @@ _STAMP: Final = "%Y-%m-%dT%H-%M-%S"
 
 
 @dataclass(frozen=True)
-class Keep:
+class LogRetention:
     """How much of an audit log is kept; zero means no bound, except for the size, which is then 100 MB."""
 
     megabytes: int = 0
@@ -46,7 +46,7 @@ def backup_name(path: Path, when: datetime) -> Path:
 class AuditLog:
     """A file that is appended to and begins anew when it is full. Call it with a line."""
 
-    def __init__(self, path: Path, keep: Keep, now: Callable[[], datetime]) -> None:
+    def __init__(self, path: Path, keep: LogRetention, now: Callable[[], datetime]) -> None:
         self._path, self._keep, self._now = path, keep, now
         path.parent.mkdir(parents=True, exist_ok=True)
         self._open()

@@ -159,7 +159,7 @@ def _digest(token: str) -> bytes:
 TokenReader = Callable[[str], "User | None"]
 
 
-class Asked(Protocol):
+class AuthenticatedRequest(Protocol):
     """What authentication reads of a request."""
 
     @property
@@ -187,7 +187,7 @@ class Authenticator:
         self._now = now
         self._by_certificate: dict[bytes, Certified | None] = {}
 
-    def authenticate(self, request: Asked) -> User:
+    def authenticate(self, request: AuthenticatedRequest) -> User:
         """Return the user; raises Unauthorized when there is no proof or a wrong one."""
         certificate = request.peer_certificate
         if certificate is not None:

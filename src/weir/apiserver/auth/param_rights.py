@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Reader
-from weir.apiserver.auth.asking import Decide
 from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import Invalid
 from weir.objects.kind import Kind

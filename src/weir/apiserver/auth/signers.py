@@ -7,8 +7,8 @@ star (`kubernetes.io/*`).
 from __future__ import annotations
 
 from weir.apiserver.admission.attributes import UPDATE, Attributes
-from weir.apiserver.auth.asking import Decide
 from weir.apiserver.auth.authn import User
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import Invalid
 from weir.objects.kind import Kind

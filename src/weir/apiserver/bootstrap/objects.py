@@ -18,7 +18,7 @@ from weir.apiserver.strategies.service_allocation import RANGE
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
-__all__ = ["bootstrap", "furnish"]
+__all__ = ["bootstrap", "ensure_namespace_objects"]
 
 Document = dict[str, Any]
 SYSTEM = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
@@ -62,7 +62,7 @@ async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca:
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
     }
-    work = [furnish(verbs, name, ca) for name in NAMESPACES]
+    work = [ensure_namespace_objects(verbs, name, ca) for name in NAMESPACES]
     for priority in _PRIORITIES:
         work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
     work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
@@ -108,7 +108,7 @@ async def _reconcile(verbs: Verbs, wanted: Document) -> None:
         await verbs.change(write, lambda old: msgspec_copy(better))
 
 
-async def furnish(verbs: Verbs, namespace: str, ca: str = "") -> None:
+async def ensure_namespace_objects(verbs: Verbs, namespace: str, ca: str = "") -> None:
     """Give a namespace the service account its pods run as, and the CA they trust."""
     account: Document = {"metadata": {"name": "default"}}
     await _ensure(verbs, by_kind("v1", "ServiceAccount"), namespace, account, CONTROLLERS)

@@ -50,7 +50,7 @@ class WebhookConversion:
 
     def __init__(self, reader: Reader, client: Client, note: Note | None = None) -> None:
         """Set the client; *note* counts conversions."""
-        self._reader, self._client, self._note = reader, client, note or _unheard
+        self._reader, self._client, self._note = reader, client, note or _no_metrics
 
     async def read(self, kind: CustomResourceKind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
         """Return stored objects in the version of *kind*, marked as such (weir.customresources.reading)."""
@@ -111,7 +111,7 @@ class WebhookConversion:
         return await asyncio.to_thread(converted_objects, body, uid, version, desired, sent)
 
 
-def _unheard(definition: str, versions: Iterable[str], to: str, failure: str, seconds: float) -> None:
+def _no_metrics(definition: str, versions: Iterable[str], to: str, failure: str, seconds: float) -> None:
     """No metrics."""
 
 

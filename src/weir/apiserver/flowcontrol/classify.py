@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weir.objects.flow_control import CATCH_ALL, EXEMPT, LEVEL, SCHEMA, mandatory_spec
 
-__all__ = ["Configuration", "FlowSchema", "Info", "PriorityLevel", "Who"]
+__all__ = ["Configuration", "FlowSchema", "Info", "PriorityLevel", "UserInfo"]
 
 Document = Mapping[str, Any]
 ALL = "*"
@@ -38,7 +38,7 @@ class Info(Protocol):
     def path(self) -> str: ...
 
 
-class Who(Protocol):
+class UserInfo(Protocol):
     """What is read of a user (weir.apiserver.auth.authn.User)."""
 
     @property
@@ -82,7 +82,7 @@ class _Rule(NamedTuple):
             tuple(wire.get("nonResourceRules") or ()),
         )
 
-    def matches(self, user: Who, info: Info) -> bool:
+    def matches(self, user: UserInfo, info: Info) -> bool:
         """Return whether the request is one of those the rule speaks of."""
         if not self._names(user):
             return False
@@ -90,7 +90,7 @@ class _Rule(NamedTuple):
             return any(_covers_resource(rule, info) for rule in self.resources)
         return any(_covers_path(rule, info) for rule in self.urls)
 
-    def _names(self, user: Who) -> bool:
+    def _names(self, user: UserInfo) -> bool:
         if user.name in self.users or ALL in self.users or ALL in self.groups:
             return True
         if self.accounts and user.name.startswith(self.accounts):
@@ -148,11 +148,11 @@ class FlowSchema(NamedTuple):
             tuple(_Rule.of(rule) for rule in spec.get("rules") or ()),
         )
 
-    def matches(self, user: Who, info: Info) -> bool:
+    def matches(self, user: UserInfo, info: Info) -> bool:
         """Return whether the schema speaks of this request."""
         return any(rule.matches(user, info) for rule in self.rules)
 
-    def distinguish(self, user: Who, info: Info) -> str:
+    def distinguish(self, user: UserInfo, info: Info) -> str:
         """Return the request's flow distinguisher."""
         if self.distinguisher == "ByUser":
             return user.name
@@ -213,7 +213,7 @@ class Configuration:
         order: Callable[[FlowSchema], tuple[int, str]] = lambda schema: (schema.precedence, schema.name)  # noqa: E731
         self.schemas = tuple(sorted((each for each in known.values() if each.level in found), key=order))
 
-    def classify(self, user: Who, info: Info) -> FlowSchema:
+    def classify(self, user: UserInfo, info: Info) -> FlowSchema:
         """Return the schema of a request."""
         for schema in self.schemas:
             if schema.matches(user, info):

@@ -45,7 +45,7 @@ def pages(flow: FlowControl, now: Callable[[], float]) -> dict[str, Callable[[],
         )
         rows = []
         for level in flow.levels():
-            active = sum(1 for queue in level.queues if queue.tickets)
+            active = sum(1 for queue in level.queues if queue.requests)
             idle = not level.waiting and not level.executing
             gone = level.name not in flow.configuration.levels
             row = (level.name, active, str(idle).lower(), str(gone).lower(), level.waiting, level.executing)
@@ -57,7 +57,7 @@ def pages(flow: FlowControl, now: Callable[[], float]) -> dict[str, Callable[[],
         return _table(
             head,
             *(
-                (level.name, queue.index, len(queue.tickets), queue.sitting, f"{queue.ends:.8f}ss")
+                (level.name, queue.index, len(queue.requests), queue.seats_in_use, f"{queue.ends:.8f}ss")
                 for level in flow.levels()
                 if level.described.queues
                 for queue in level.queues
@@ -73,12 +73,12 @@ def pages(flow: FlowControl, now: Callable[[], float]) -> dict[str, Callable[[],
         rows = []
         for level in flow.levels():
             for queue in level.queues:
-                for number, ticket in enumerate(queue.tickets):
-                    info, flow_of = ticket.info, ticket.flow
-                    arrived = datetime.fromtimestamp(now() - flow.waited(ticket), UTC)
+                for number, queued in enumerate(queue.requests):
+                    info, flow_of = queued.info, queued.flow
+                    arrived = datetime.fromtimestamp(now() - flow.waited(queued), UTC)
                     rows.append((
                         level.name, flow_of.schema, queue.index, number, flow_of.distinguisher,
-                        format_micro_time(arrived), ticket.width, ticket.user, info.verb, info.path, info.namespace,
+                        format_micro_time(arrived), queued.width, queued.user, info.verb, info.path, info.namespace,
                         info.name, info.api_version, info.resource, info.subresource,
                     ))  # fmt: skip
         return _table(head, *rows)

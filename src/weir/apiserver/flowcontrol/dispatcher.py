@@ -16,13 +16,13 @@ from time import monotonic, perf_counter
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-from weir.apiserver.flowcontrol.classify import Configuration, Info, Who
-from weir.apiserver.flowcontrol.levels import Flow, Level, Ticket, may_sit
+from weir.apiserver.flowcontrol.classify import Configuration, Info, UserInfo
+from weir.apiserver.flowcontrol.levels import Flow, Level, QueuedRequest, can_start
+from weir.apiserver.flowcontrol.metrics import CONCURRENCY, QUEUE_FULL, TIME_OUT, FlowControlMetrics
 from weir.apiserver.flowcontrol.objects import FLOW_SCHEMA, PRIORITY_LEVEL
 from weir.apiserver.flowcontrol.retry_after import RetryAfter
 from weir.apiserver.flowcontrol.shares import divide
 from weir.apiserver.flowcontrol.shuffle import flow_hash
-from weir.apiserver.flowcontrol.tallies import CONCURRENCY, QUEUE_FULL, TIME_OUT, Tallies
 from weir.apiserver.flowcontrol.width import width_of
 from weir.apiserver.transport.http import TEXT, Response
 from weir.caches import LONGEST_KEY, REGISTRY, Bounded
@@ -80,7 +80,7 @@ class FlowControl:
     ) -> None:
         """*count* says how many objects the store has under a prefix."""
         self._reader, self._seats, self._count, self._now = reader, seats, count, now
-        self.tallies = Tallies(registry)
+        self.metrics = FlowControlMetrics(registry)
         self._schemas_seen = self._levels_seen = -1  # versions of what the configuration was made of
         self.configuration = Configuration()
         self._flows: dict[tuple[Any, ...], Flow] = {}
@@ -133,10 +133,10 @@ class FlowControl:
         self._limited = tuple(level for level in kept.values() if not level.described.exempt)
         self._total = sum(level.seats.nominal for level in self._limited)
         self._retry = {name: found for name, found in self._retry.items() if name in kept}
-        self.tallies.configured(kept.values())
+        self.metrics.configured(kept.values())
         self._schedule()
 
-    def _flow(self, user: Who, info: RequestInfo, key: tuple[Any, ...]) -> Flow:
+    def _flow(self, user: UserInfo, info: RequestInfo, key: tuple[Any, ...]) -> Flow:
         schema = self.configuration.classify(user, info)
         level = self._levels[schema.level]
         distinguisher = schema.distinguish(user, info)
@@ -148,7 +148,7 @@ class FlowControl:
             (b"X-Kubernetes-PF-FlowSchema-UID", schema.uid.encode()),
             (b"X-Kubernetes-PF-PriorityLevel-UID", level.described.uid.encode()),
         )
-        flow.tally = self.tallies.of(level.name, schema.name)
+        flow.metrics = self.metrics.of(level.name, schema.name)
         if (
             len(user.groups) <= MOST_CACHED_GROUPS
             and sum(len(p) for p in key if p.__class__ is str) <= LONGEST_KEY
@@ -160,10 +160,12 @@ class FlowControl:
 
     # ---------------------------------------------------------------------------------------- one request
 
-    def admit(self, user: Who, info: RequestInfo, params: Mapping[str, str], line: str = "") -> Ticket:
-        """Return the ticket of a request, which begins now or, when `waiting` is set, once that is done.
+    def admit(
+        self, user: UserInfo, info: RequestInfo, params: Mapping[str, str], line: str = ""
+    ) -> QueuedRequest:
+        """Return the queued of a request, which begins now or, when `waiting` is set, once that is done.
 
-        *line* tells requests of one user apart where a level has lines and no queues. Whoever gets a ticket calls
+        *line* tells requests of one user apart where a level has lines and no queues. Whoever gets a queued calls
         `finish` with it exactly once. Raises Refused, as `waiting` may.
         """
         self._look()
@@ -177,113 +179,113 @@ class FlowControl:
         flow = self._flows.get(key) or self._flow(user, info, key)
         level = flow.level
         width = 1
-        ticket = Ticket(flow, width)
+        queued = QueuedRequest(flow, width)
         if verb == "list" or verb == "watch":
-            width = ticket.width = min(
+            width = queued.width = min(
                 width_of(info, info.kind, info.name, params, self._count), level.widest
             )
-            ticket.watch = verb == "watch"
-            flow.tally.width.observe(width)
+            queued.watch = verb == "watch"
+            flow.metrics.width.observe(width)
         if (
             self._begun < SEATS_A_TURN
             and not self._behind
             and not level.waiting
-            and (not level.sitting or may_sit(level, width, self._limited, self._total))
+            and (not level.seats_in_use or can_start(level, width, self._limited, self._total))
         ):
-            level.sit(ticket)
-            self._begin(ticket)
-            flow.tally.waited.observe(0.0)
+            level.occupy(queued)
+            self._begin(queued)
+            flow.metrics.waited.observe(0.0)
         else:
-            self._line_up(ticket, user, info)
-        return ticket
+            self._line_up(queued, user, info)
+        return queued
 
-    def _begin(self, ticket: Ticket) -> None:
-        self._begun += ticket.width
+    def _begin(self, queued: QueuedRequest) -> None:
+        self._begun += queued.width
         if not self._scheduled:
             self._schedule()
-        tally = ticket.flow.tally
-        tally.executing += 1
-        tally.sitting += ticket.width
-        ticket.begun = True
-        ticket.started = perf_counter()
+        metrics = queued.flow.metrics
+        metrics.executing += 1
+        metrics.seats_in_use += queued.width
+        queued.begun = True
+        queued.started = perf_counter()
 
-    def _line_up(self, ticket: Ticket, user: Who, info: Info) -> None:
+    def _line_up(self, queued: QueuedRequest, user: UserInfo, info: Info) -> None:
         """Let a request wait; raises Refused."""
-        flow, level = ticket.flow, ticket.flow.level
+        flow, level = queued.flow, queued.flow.level
         if not level.described.queues and not level.described.exempt:
-            if not may_sit(level, ticket.width, self._limited, self._total):
+            if not can_start(level, queued.width, self._limited, self._total):
                 raise self._refused(flow, CONCURRENCY)
-            level.sit(ticket)  # it only waits for its turn
-        if not level.join(ticket):
+            level.occupy(queued)  # it only waits for its turn
+        if not level.join(queued):
             raise self._refused(flow, QUEUE_FULL)
-        ticket.arrived = self._now()
-        ticket.user, ticket.info = user.name, info
+        queued.arrived = self._now()
+        queued.user, queued.info = user.name, info
         loop = asyncio.get_running_loop()
-        ticket.waiting = loop.create_future()
+        queued.waiting = loop.create_future()
         if level.waiting == 1:
             self._busy[level.name] = level
         self._waiting += 1
-        flow.tally.waiting += 1
-        if level.described.queues and ticket.queue is not None:
-            flow.tally.length.observe(len(ticket.queue.tickets))
+        flow.metrics.waiting += 1
+        if level.described.queues and queued.queue is not None:
+            flow.metrics.length.observe(len(queued.queue.requests))
         if not self._scheduled:
             self._schedule()
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(SWEEP_SECONDS, self._sweep)
 
-    def _served(self, ticket: Ticket) -> None:
+    def _served(self, queued: QueuedRequest) -> None:
         """Note that a request no longer waits."""
         self._waiting -= 1
-        ticket.flow.tally.waiting -= 1
-        if not ticket.flow.level.waiting:
-            self._busy.pop(ticket.flow.level.name, None)
+        queued.flow.metrics.waiting -= 1
+        if not queued.flow.level.waiting:
+            self._busy.pop(queued.flow.level.name, None)
 
     def _refused(self, flow: Flow, reason: str) -> Refused:
-        flow.tally.rejected(reason).inc()
+        flow.metrics.rejected(reason).inc()
         retry = self._retry.get(flow.level.name)
         if retry is None:
             retry = self._retry[flow.level.name] = RetryAfter()
         return Refused(flow, reason, retry.refuse(self._now()))
 
-    def stand(self, ticket: Ticket) -> None:
+    def release_seats(self, queued: QueuedRequest) -> None:
         """Free the seats of a request that continues off the loop, where users take turns too (decision 13).
 
         Otherwise one user's large bodies, waiting for the single thread, would hold every seat for seconds.
         """
-        if ticket.seated:
-            ticket.flow.level.rise(ticket)
-            ticket.flow.tally.sitting -= ticket.width
-            ticket.width = 0
+        if queued.has_seats:
+            queued.flow.level.release(queued)
+            queued.flow.metrics.seats_in_use -= queued.width
+            queued.width = 0
             if self._waiting and not self._scheduled:
                 self._schedule()
 
-    def finish(self, ticket: Ticket) -> None:
+    def finish(self, queued: QueuedRequest) -> None:
         """Free what a request holds, whether it began or not."""
-        level, tally = ticket.flow.level, ticket.flow.tally
-        if ticket.begun:
-            ticket.begun = False
-            tally.executing -= 1
-            tally.sitting -= ticket.width
-            (tally.watch if ticket.watch else tally.regular).observe(perf_counter() - ticket.started)
-        elif ticket.waiting is not None:
-            self._gone(ticket)
-        if ticket.seated:
-            level.rise(ticket)
+        level, metrics = queued.flow.level, queued.flow.metrics
+        if queued.begun:
+            queued.begun = False
+            metrics.executing -= 1
+            metrics.seats_in_use -= queued.width
+            (metrics.watch if queued.watch else metrics.regular).observe(perf_counter() - queued.started)
+        elif queued.waiting is not None:
+            self._gone(queued)
+        if queued.has_seats:
+            level.release(queued)
         if self._waiting and not self._scheduled:
             self._schedule()
 
-    def _gone(self, ticket: Ticket) -> None:
+    def _gone(self, queued: QueuedRequest) -> None:
         """Take a request out of its line, where it still is in one."""
-        level, before = ticket.flow.level, ticket.flow.level.waiting
-        level.leave(ticket)
+        level, before = queued.flow.level, queued.flow.level.waiting
+        level.leave(queued)
         if level.waiting < before:
-            self._served(ticket)
-            ticket.flow.tally.unwaited.observe(self._now() - ticket.arrived)
+            self._served(queued)
+            queued.flow.metrics.unwaited.observe(self._now() - queued.arrived)
 
-    def waited(self, ticket: Ticket) -> float:
+    def waited(self, queued: QueuedRequest) -> float:
         """Return for how many seconds a request has waited."""
-        return self._now() - ticket.arrived
+        return self._now() - queued.arrived
 
     # ---------------------------------------------------------------------------------------- turns
 
@@ -304,14 +306,14 @@ class FlowControl:
             if level is None:
                 self._behind = False
                 break
-            ticket = level.pop()
-            self._served(ticket)
-            if not ticket.seated:
-                level.sit(ticket)
-            self._begin(ticket)
-            ticket.flow.tally.waited.observe(now - ticket.arrived)
-            if not ticket.waiting.done():
-                ticket.waiting.set_result(None)
+            queued = level.pop()
+            self._served(queued)
+            if not queued.has_seats:
+                level.occupy(queued)
+            self._begin(queued)
+            queued.flow.metrics.waited.observe(now - queued.arrived)
+            if not queued.waiting.done():
+                queued.waiting.set_result(None)
         else:
             self._behind = False
         if self._begun and not self._scheduled:
@@ -321,21 +323,21 @@ class FlowControl:
         """Return the level with the least service for its share, of those whose next request can start."""
         if len(self._busy) == 1:  # no other level waits
             (level,) = self._busy.values()
-            ticket = level.head()
-            may = ticket is not None and (
-                ticket.seated or may_sit(level, ticket.width, self._limited, self._total)
+            queued = level.head()
+            may = queued is not None and (
+                queued.has_seats or can_start(level, queued.width, self._limited, self._total)
             )
             return level if may else None
         best, earliest, cost = None, 0.0, 0.0
         others = sum(level.weight for level in self._busy.values() if not level.described.exempt)
         for level in self._busy.values():
-            ticket = level.head()
+            queued = level.head()
             start = max(self._virtual, level.ends)
-            if ticket is None or (best is not None and start >= earliest):
+            if queued is None or (best is not None and start >= earliest):
                 continue
-            if ticket.seated or may_sit(level, ticket.width, self._limited, self._total):
+            if queued.has_seats or can_start(level, queued.width, self._limited, self._total):
                 best, earliest = level, start
-                cost = ticket.width / (max(1, others) if level.described.exempt else level.weight)
+                cost = queued.width / (max(1, others) if level.described.exempt else level.weight)
         if best is not None:
             self._virtual = earliest
             best.ends = earliest + cost
@@ -347,13 +349,13 @@ class FlowControl:
         latest = self._now() - WAIT_SECONDS
         for level in tuple(self._levels.values()):
             while level.waiting:
-                late = [ticket for ticket in level.oldest() if ticket.arrived <= latest]
+                late = [queued for queued in level.oldest() if queued.arrived <= latest]
                 if not late:
                     break
-                for ticket in late:
-                    self._gone(ticket)
-                    if not ticket.waiting.done():
-                        ticket.waiting.set_exception(self._refused(ticket.flow, TIME_OUT))
+                for queued in late:
+                    self._gone(queued)
+                    if not queued.waiting.done():
+                        queued.waiting.set_exception(self._refused(queued.flow, TIME_OUT))
         if self._waiting:
             self._sweeping = True
             asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)

@@ -18,9 +18,9 @@ from typing import Any
 
 from weir.apiserver.flowcontrol.classify import PriorityLevel
 from weir.apiserver.flowcontrol.shares import Seats
-from weir.apiserver.flowcontrol.shuffle import deal
+from weir.apiserver.flowcontrol.shuffle import shuffle_shard
 
-__all__ = ["Flow", "Level", "Ticket", "may_sit"]
+__all__ = ["Flow", "Level", "QueuedRequest", "can_start"]
 
 #: Queues that are remembered for what they have had, beside those that hold something.
 _REMEMBERED = 1024
@@ -30,23 +30,23 @@ _WIDEST = 0.15  # of a level's seats
 class Flow:
     """Requests with the same flow schema and flow distinguisher."""
 
-    __slots__ = ("distinguisher", "hand", "headers", "level", "number", "schema", "tally")
+    __slots__ = ("distinguisher", "hand", "headers", "level", "metrics", "number", "schema")
 
     def __init__(self, schema: str, distinguisher: str, number: int, level: Level) -> None:
         self.schema, self.distinguisher, self.number, self.level = schema, distinguisher, number, level
         self.hand: tuple[int, ...] | None = None  #: the queues it was dealt; dealt when it first has to wait
         self.headers: tuple[tuple[bytes, bytes], ...] = ()
-        self.tally: Any = None  #: what is counted about it (weir.apiserver.flowcontrol.tallies)
+        self.metrics: Any = None  #: what is counted about it (weir.apiserver.flowcontrol.metrics)
 
 
-class Ticket:
-    """One request: its flow, how many seats it takes, and where it waits or sits.
+class QueuedRequest:
+    """One request: its flow, its width in seats, and its queue.
 
     Most requests never wait: what only waiting sets are defaults of the class, which cost a request nothing.
     """
 
     queue: Queue | None = None
-    seated = begun = watch = False
+    has_seats = begun = watch = False
     waiting: Any = None  #: what the dispatcher resolves when the request may begin
     arrived = started = start = 0.0
     user = ""
@@ -59,12 +59,12 @@ class Ticket:
 class Queue:
     """Requests that wait for each other."""
 
-    __slots__ = ("ends", "index", "sitting", "tickets")
+    __slots__ = ("ends", "index", "requests", "seats_in_use")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.tickets: deque[Ticket] = deque()
-        self.sitting = 0  #: seats that requests from this queue take
+        self.requests: deque[QueuedRequest] = deque()
+        self.seats_in_use = 0  #: seats that requests from this queue take
         self.ends = 0.0  #: where, in the level's virtual time, its last request ends
 
 
@@ -74,7 +74,7 @@ class Level:
     def __init__(self, described: PriorityLevel, seats: Seats) -> None:
         self.described, self.seats = described, seats
         self.weight = 1
-        self.sitting = 0  #: seats taken
+        self.seats_in_use = 0  #: seats taken
         self.executing = 0  #: requests on them
         self.waiting = 0
         self.ends = 0.0  #: where, in the server's virtual time, its last request ends
@@ -102,34 +102,34 @@ class Level:
 
     # ---------------------------------------------------------------------------------------- waiting
 
-    def join(self, ticket: Ticket) -> bool:
-        """Let *ticket* wait; False when there is no room."""
+    def join(self, queued: QueuedRequest) -> bool:
+        """Let *queued* wait; False when there is no room."""
         described = self.described
         if described.exempt or not described.queues:
             # Without queuing there are only lines for the loop's turns: one per flow.
-            queue = self._queue(ticket.flow.number)
+            queue = self._queue(queued.flow.number)
         else:
-            queue = self._shortest(ticket.flow)
-            if len(queue.tickets) >= described.queue_length:
+            queue = self._shortest(queued.flow)
+            if len(queue.requests) >= described.queue_length:
                 return False
-        number = ticket.flow.number
-        ticket.start = max(self._now, self._flows.get(number, 0.0))
-        self._flows[number] = ticket.start + ticket.width
-        if not queue.tickets:
-            self._enter(queue, max(ticket.start, queue.ends))
-        queue.tickets.append(ticket)
-        ticket.queue = queue
+        number = queued.flow.number
+        queued.start = max(self._now, self._flows.get(number, 0.0))
+        self._flows[number] = queued.start + queued.width
+        if not queue.requests:
+            self._enter(queue, max(queued.start, queue.ends))
+        queue.requests.append(queued)
+        queued.queue = queue
         self.waiting += 1
         return True
 
     def _shortest(self, flow: Flow) -> Queue:
         """Return the shortest of the queues that *flow* was dealt."""
         if flow.hand is None:
-            flow.hand = deal(flow.number, self.described.queues, self.described.hand_size)
+            flow.hand = shuffle_shard(flow.number, self.described.queues, self.described.hand_size)
         shortest, length = None, 0
         for index in flow.hand:
             queue = self._queues.get(index) or self._queue(index)
-            here = len(queue.tickets) + queue.sitting
+            here = len(queue.requests) + queue.seats_in_use
             if not here:
                 return queue
             if shortest is None or here < length:
@@ -151,83 +151,83 @@ class Level:
         self._queues = {
             index: queue
             for index, queue in self._queues.items()
-            if queue.tickets or queue.sitting or queue.ends > self._now
+            if queue.requests or queue.seats_in_use or queue.ends > self._now
         }
 
     def _enter(self, queue: Queue, start: float) -> None:
         self._entries += 1
         heappush(self._next, (start, self._entries, queue))
 
-    def head(self) -> Ticket | None:
+    def head(self) -> QueuedRequest | None:
         """Return the next request."""
         while self._next:
             queue = self._next[0][2]
-            if queue.tickets:
-                return queue.tickets[0]
+            if queue.requests:
+                return queue.requests[0]
             heappop(self._next)  # those that waited here are gone
         return None
 
-    def pop(self) -> Ticket:
+    def pop(self) -> QueuedRequest:
         """Remove the next request from its queue."""
         start, _, queue = heappop(self._next)
-        ticket = queue.tickets.popleft()
+        queued = queue.requests.popleft()
         self._now = start
-        queue.ends = start + ticket.width
-        if queue.tickets:
-            self._enter(queue, max(queue.tickets[0].start, queue.ends))
+        queue.ends = start + queued.width
+        if queue.requests:
+            self._enter(queue, max(queue.requests[0].start, queue.ends))
         self.waiting -= 1
-        return ticket
+        return queued
 
-    def leave(self, ticket: Ticket) -> None:
+    def leave(self, queued: QueuedRequest) -> None:
         """Take a request out that no longer waits: its client is gone, or its time is over."""
-        queue = ticket.queue
-        if queue is not None and ticket in queue.tickets:
-            queue.tickets.remove(ticket)
+        queue = queued.queue
+        if queue is not None and queued in queue.requests:
+            queue.requests.remove(queued)
             self.waiting -= 1
             if not self.waiting:
                 self._next.clear()
 
-    def oldest(self) -> Iterable[Ticket]:
+    def oldest(self) -> Iterable[QueuedRequest]:
         """Yield the request that waits longest in each queue."""
-        return [queue.tickets[0] for queue in self._queues.values() if queue.tickets]
+        return [queue.requests[0] for queue in self._queues.values() if queue.requests]
 
-    # ---------------------------------------------------------------------------------------- sitting
+    # ---------------------------------------------------------------------------------------- seats_in_use
 
-    def sit(self, ticket: Ticket) -> None:
-        """Give *ticket* its seats."""
-        self.sitting += ticket.width
+    def occupy(self, queued: QueuedRequest) -> None:
+        """Give *queued* its seats."""
+        self.seats_in_use += queued.width
         self.executing += 1
-        if ticket.queue is not None:
-            ticket.queue.sitting += ticket.width
-        ticket.seated = True
+        if queued.queue is not None:
+            queued.queue.seats_in_use += queued.width
+        queued.has_seats = True
 
-    def rise(self, ticket: Ticket) -> None:
+    def release(self, queued: QueuedRequest) -> None:
         """Take the seats back."""
-        self.sitting -= ticket.width
+        self.seats_in_use -= queued.width
         self.executing -= 1
-        if ticket.queue is not None:
-            ticket.queue.sitting -= ticket.width
-        ticket.seated = False
+        if queued.queue is not None:
+            queued.queue.seats_in_use -= queued.width
+        queued.has_seats = False
         if not self.executing and not self.waiting:
             self._queues.clear()  # idle: reset virtual time
             self._flows.clear()
             self._now = 0.0
 
 
-def may_sit(level: Level, width: int, levels: Iterable[Level], total: int) -> bool:
-    """Return whether a request of *width* seats may begin in *level*, of *levels* with *total* seats together.
+def can_start(level: Level, width: int, levels: Iterable[Level], total: int) -> bool:
+    """Return whether a request of *width* seats can start in *level*, of *levels* with *total* seats together.
 
     Its own seats that it does not lend are always available. Beyond them it borrows free seats, as long as every
-    other level can still take the seats that it does not lend. A level in which nobody sits may always begin one
+    other level can still take the seats that it does not lend. An idle level may always start one
     request, however wide.
     """
-    described, seats, sitting = level.described, level.seats, level.sitting
-    if described.exempt or not sitting or sitting + width <= seats.lower:
+    described, seats, seats_in_use = level.described, level.seats, level.seats_in_use
+    if described.exempt or not seats_in_use or seats_in_use + width <= seats.lower:
         return True
-    if sitting + width > seats.upper:
+    if seats_in_use + width > seats.upper:
         return False
     free = total
     for each in levels:
         if not each.described.exempt:
-            free -= max(each.sitting, each.seats.lower) if each is not level else sitting
+            free -= max(each.seats_in_use, each.seats.lower) if each is not level else seats_in_use
     return width <= free

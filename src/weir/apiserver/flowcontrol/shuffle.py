@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
-__all__ = ["deal", "flow_hash"]
+__all__ = ["flow_hash", "shuffle_shard"]
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
@@ -21,10 +21,10 @@ def flow_hash(schema: str, distinguisher: str) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
 
 
-def deal(number: int, queues: int, hand_size: int) -> tuple[int, ...]:
+def shuffle_shard(number: int, queues: int, hand_size: int) -> tuple[int, ...]:
     """Return *hand_size* different queues of *queues*, chosen by *number*.
 
-    >>> deal(0, 4, 2), deal(5, 4, 2), deal(11, 4, 4)
+    >>> shuffle_shard(0, 4, 2), shuffle_shard(5, 4, 2), shuffle_shard(11, 4, 4)
     ((0, 1), (1, 2), (3, 2, 0, 1))
     """
     left = []

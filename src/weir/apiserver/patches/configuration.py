@@ -34,31 +34,33 @@ def problems_of(configuration: Any, root: schema.Struct, at: str = "") -> list[s
     ['.bogus: field not declared in schema']
     """
     found: list[str] = []
-    _look_at_struct(configuration, root, at, found)
+    _check_struct(configuration, root, at, found)
     return found
 
 
-def _look_at(value: Any, shape: schema.Shape, field: schema.Field | None, at: str, found: list[str]) -> None:
+def _check_value(
+    value: Any, shape: schema.Shape, field: schema.Field | None, at: str, found: list[str]
+) -> None:
     """Add to *found* what is wrong with the shape of *value*, which stands at *at*."""
     if value is None:
         return
     if shape.kind == "struct":
-        _look_at_struct(value, schema.struct(shape.struct_name), at, found)
+        _check_struct(value, schema.struct(shape.struct_name), at, found)
     elif shape.kind == "list":
-        _look_at_list(value, shape, field, at, found)
+        _check_list(value, shape, field, at, found)
     elif shape.kind == "map":
         if not isinstance(value, dict):
-            found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
+            found.append(_message(at, f"expected map, got &{{{go_text(value)}}}"))
         else:
             for key in sorted(value):
-                _look_at(value[key], _item(shape), None, f"{at}.{key}", found)
+                _check_value(value[key], _item(shape), None, f"{at}.{key}", found)
     elif shape.kind not in _ANYTHING:
         problem = scalar_problem(value, shape.kind)
         if problem:
-            found.append(_told(at, problem))
+            found.append(_message(at, problem))
 
 
-def _told(at: str, problem: str) -> str:
+def _message(at: str, problem: str) -> str:
     return f"{at}: {problem}" if at else problem
 
 
@@ -67,26 +69,26 @@ def _item(shape: schema.Shape) -> schema.Shape:
     return shape.item
 
 
-def _look_at_struct(value: Any, of: schema.Struct, at: str, found: list[str]) -> None:
+def _check_struct(value: Any, of: schema.Struct, at: str, found: list[str]) -> None:
     if value is None:
         return
     if not isinstance(value, dict):
-        found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
+        found.append(_message(at, f"expected map, got &{{{go_text(value)}}}"))
         return
     unknown = min((key for key in value if key not in of.fields), default=None)
     if unknown is not None:
-        found.append(_told(f"{at}.{unknown}", "field not declared in schema"))
+        found.append(_message(f"{at}.{unknown}", "field not declared in schema"))
         return
     for key in sorted(value):
         field = of.fields[key]
-        _look_at(value[key], field.shape, field, f"{at}.{key}", found)
+        _check_value(value[key], field.shape, field, f"{at}.{key}", found)
 
 
-def _look_at_list(
+def _check_list(
     value: Any, shape: schema.Shape, field: schema.Field | None, at: str, found: list[str]
 ) -> None:
     if not isinstance(value, list):
-        found.append(_told(at, f"expected list, got &{{{go_text(value)}}}"))
+        found.append(_message(at, f"expected list, got &{{{go_text(value)}}}"))
         return
     item = _item(shape)
     keyed = field is not None and field.list_type in ("map", "set")
@@ -97,13 +99,13 @@ def _look_at_list(
             try:
                 element = _element(entry, field, item)
             except Unkeyed as problem:
-                found.append(_told(at, f"element {index}: {problem}"))
+                found.append(_message(at, f"element {index}: {problem}"))
                 return
             where = element_text(element)
             if element in seen:
-                found.append(_told(at, f"duplicate entries for key {where}"))
+                found.append(_message(at, f"duplicate entries for key {where}"))
             seen.add(element)
-        _look_at(entry, item, None, at + where, found)
+        _check_value(entry, item, None, at + where, found)
 
 
 def _element(entry: Any, field: schema.Field, item: schema.Shape) -> str:

@@ -80,40 +80,40 @@ def _keys(schema: Schema) -> tuple[tuple[str, Any], ...]:
 def custom_problems(configuration: Any, kind: CustomResourceKind) -> list[str]:
     """Return what is wrong with the shape of an applied configuration, in the words of server-side apply."""
     found: list[str] = []
-    _look_at_object(configuration, kind.schema, "", found, embedded=True)
+    _check_object(configuration, kind.schema, "", found, embedded=True)
     return found
 
 
-def _told(at: str, problem: str) -> str:
+def _message(at: str, problem: str) -> str:
     return f"{at}: {problem}" if at else problem
 
 
-def _look_at(value: Any, schema: Schema, at: str, found: list[str]) -> None:
+def _check_value(value: Any, schema: Schema, at: str, found: list[str]) -> None:
     if value is None:
         return
     kind = schema.types[0] if len(schema.types) == 1 else ""
     if kind == "object":
-        _look_at_object(value, schema, at, found, embedded=schema.embedded)
+        _check_object(value, schema, at, found, embedded=schema.embedded)
     elif kind == "array":
-        _look_at_list(value, schema, at, found)
+        _check_list(value, schema, at, found)
     elif schema.types:
         shapes = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
         if problem := scalar_problem(value, shapes.get(kind, "IntOrString")):
-            found.append(_told(at, problem))
+            found.append(_message(at, problem))
 
 
-def _look_at_object(value: Any, schema: Schema, at: str, found: list[str], *, embedded: bool) -> None:
+def _check_object(value: Any, schema: Schema, at: str, found: list[str], *, embedded: bool) -> None:
     if value is None:
         return
     if not isinstance(value, dict):
-        found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
+        found.append(_message(at, f"expected map, got &{{{go_text(value)}}}"))
         return
     described = schema.properties or embedded
     if not schema.preserves_unknown and schema.additional in (None, False) and described:
         known = {*schema.properties, *(_RESOURCE if embedded else ())}
         unknown = min((key for key in value if key not in known), default=None)
         if unknown is not None:
-            found.append(_told(f"{at}.{unknown}", "field not declared in schema"))
+            found.append(_message(f"{at}.{unknown}", "field not declared in schema"))
             return
     for key in sorted(value):
         if embedded and key in _RESOURCE:  # the same in every object, whatever the definition says of them
@@ -123,7 +123,7 @@ def _look_at_object(value: Any, schema: Schema, at: str, found: list[str], *, em
         if one is None and isinstance(schema.additional, Schema):
             one = schema.additional
         if one is not None:
-            _look_at(value[key], one, f"{at}.{key}", found)
+            _check_value(value[key], one, f"{at}.{key}", found)
 
 
 def _resource_problems(value: Any, key: str, at: str) -> list[str]:
@@ -131,12 +131,12 @@ def _resource_problems(value: Any, key: str, at: str) -> list[str]:
     if key == "metadata":
         return problems_of(value, objects.struct(_OBJECT_META), at)
     problem = "" if value is None else scalar_problem(value, "string")
-    return [_told(at, problem)] if problem else []
+    return [_message(at, problem)] if problem else []
 
 
-def _look_at_list(value: Any, schema: Schema, at: str, found: list[str]) -> None:
+def _check_list(value: Any, schema: Schema, at: str, found: list[str]) -> None:
     if not isinstance(value, list):
-        found.append(_told(at, f"expected list, got &{{{go_text(value)}}}"))
+        found.append(_message(at, f"expected list, got &{{{go_text(value)}}}"))
         return
     keys, seen = _keys(schema), set()
     for index, entry in enumerate(value):
@@ -145,14 +145,14 @@ def _look_at_list(value: Any, schema: Schema, at: str, found: list[str]) -> None
             try:
                 element = item_key(entry, keys) if schema.list_type == "map" else _member(entry)
             except Unkeyed as problem:
-                found.append(_told(at, f"element {index}: {problem}"))
+                found.append(_message(at, f"element {index}: {problem}"))
                 return
             where = element_text(element)
             if element in seen:
-                found.append(_told(at, f"duplicate entries for key {where}"))
+                found.append(_message(at, f"duplicate entries for key {where}"))
             seen.add(element)
         if schema.items is not None:
-            _look_at(entry, schema.items, at + where, found)
+            _check_value(entry, schema.items, at + where, found)
 
 
 def _member(entry: Any) -> str:

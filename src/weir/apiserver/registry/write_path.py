@@ -98,7 +98,7 @@ class WritePath:
         metadata["creationTimestamp"] = self._storage.now
         for field in ("generation", "selfLink"):
             metadata.pop(field, None)
-        strategy.asked_by(new, write.request.user.info())
+        strategy.set_requester(new, write.request.user.info())
         strategy.prepare_create(kind, new, self._storage)
         if kind.has_status and "status" not in new and "status" in (empty := documents.zero_fields(kind)):
             new["status"] = dict(empty["status"])

@@ -18,7 +18,7 @@ from weir.validate.field import FieldError
 class CertificateSigningRequestStrategy(Strategy):
     """Requests for a certificate, approved by one and signed by another."""
 
-    def asked_by(self, new: Document, user: dict[str, Any]) -> None:
+    def set_requester(self, new: Document, user: dict[str, Any]) -> None:
         """Set the requester's fields, overriding the client's."""
         spec = new.setdefault("spec", {})
         for name in ("username", "uid", "groups", "extra"):

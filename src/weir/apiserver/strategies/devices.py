@@ -248,7 +248,7 @@ class ResourceClaimStrategy(DeviceStrategy):
         self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
     ) -> Iterator[FieldError]:
         """Yield the first request for admin access in a namespace that does not allow it."""
-        at = self._asks_for_admin(new, old)
+        at = self._requests_admin(new, old)
         if not at:
             return
         namespace = new["metadata"].get("namespace")
@@ -258,7 +258,7 @@ class ResourceClaimStrategy(DeviceStrategy):
                 return
         yield forbidden(f"{at}.adminAccess", _NO_ADMIN)
 
-    def _asks_for_admin(self, new: Document, old: Document | None) -> str:
+    def _requests_admin(self, new: Document, old: Document | None) -> str:
         """Return where admin access is asked for that was not there before; the spec of a claim cannot change.
 
         A template's path is a claim's too.

@@ -38,7 +38,7 @@ class Strategy:
     def recall(self, new: Document, old: Document) -> None:
         """Fill in from the stored object what would otherwise be defaulted."""
 
-    def asked_by(self, new: Document, user: Document) -> None:
+    def set_requester(self, new: Document, user: Document) -> None:
         """Record the requesting user in a new object, for kinds that have it (*user*: UserInfo)."""
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-__all__ = ["Remarks", "first_warnings", "warning_headers"]
+__all__ = ["WarningRecorder", "first_warnings", "warning_headers"]
 
 MOST_CHARACTERS = 4 * 1024
 LONGEST_CUT = 256
 
 
-class Remarks(list[str]):
-    """What is said beside the answer to one request: warnings for the client, annotations for the audit log."""
+class WarningRecorder(list[str]):
+    """Warnings of one request, for the client, and annotations for the audit log."""
 
     def __init__(self) -> None:
         super().__init__()

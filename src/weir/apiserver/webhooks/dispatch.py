@@ -19,7 +19,7 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.admission.versions import Conversion, Unconverted, fetch, seen_as, spoken_kind, taken_from
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.webhooks.client import Endpoint, endpoint_of
 from weir.apiserver.webhooks.matching import Hook, hooks_of, rules_match, wants

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.admission.expression_values import expression_values
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.errors import Forbidden, qualified, resource_details
 from weir.objects.kind import Kind
 

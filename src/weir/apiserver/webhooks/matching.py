@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.apiserver.admission.attributes import Attributes, Reader
-from weir.apiserver.auth.asking import Decide
+from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.webhooks.match_conditions import conditions_hold
 from weir.objects.kind import Kind
 from weir.policies.matching import matched_kind, selectors_match

@@ -160,11 +160,11 @@ def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answe
         response.get("allowed") is True,
         _patch(response) if mutating and response.get("allowed") is True else b"",
         response.get("status"),
-        tuple(warning for warning in response.get("warnings") or () if _can_be_told(warning)),
+        tuple(warning for warning in response.get("warnings") or () if _is_header_safe(warning)),
     )
 
 
-def _can_be_told(warning: str | None) -> bool:
+def _is_header_safe(warning: str | None) -> bool:
     """Return whether a warning can be a header: not empty, no control characters."""
     return bool(warning) and not any(unicodedata.category(character) == "Cc" for character in warning or "")
 

@@ -70,7 +70,7 @@ class HorizontalPodAutoscalers(Controller):
             self.selectors.pop(key, None)
             return
         yield WakeAt(key, now + SYNC_PERIOD)
-        yield Look(self, key, autoscaler, listers)
+        yield SyncAutoscaler(self, key, autoscaler, listers)
 
     def pods_of(
         self, key: AutoscalerKey, text: str, listers: Listers
@@ -108,7 +108,7 @@ def _generation(autoscaler: Document) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Look(Steps):
+class SyncAutoscaler(Steps):
     """Read the scale and the metrics, decide, and write."""
 
     controller: HorizontalPodAutoscalers

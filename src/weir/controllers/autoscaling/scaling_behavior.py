@@ -95,7 +95,7 @@ def normalize(
     4
     """
     if behavior is None:
-        return _normalize_plainly(current, desired, least, most, history, now)
+        return _normalize_without_behavior(current, desired, least, most, history, now)
     up, down = behavior["scaleUp"], behavior["scaleDown"]
     up_window = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
     seconds = down.get("stabilizationWindowSeconds")
@@ -121,7 +121,7 @@ def normalize(
     return Normalized(replicas, able, replicas != stable, limit)
 
 
-def _normalize_plainly(
+def _normalize_without_behavior(
     current: int, desired: int, least: int, most: int, history: ScalingHistory, now: datetime
 ) -> Normalized:
     recent = [n for at, n in history.recommendations if at >= now - DOWNSCALE_STABILIZATION]

@@ -75,7 +75,7 @@ class GarbageCollector(Controller):
         self._doubted: dict[ItemKey, datetime] = {}  # objects whose owners seem gone → since when
         self._find: FindKind = find_kind
 
-    def know(self, kinds: CustomKinds) -> None:
+    def set_custom_kinds(self, kinds: CustomKinds) -> None:
         """Find owners among custom kinds too."""
         self._find = kinds.find
 

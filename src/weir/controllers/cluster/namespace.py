@@ -61,7 +61,7 @@ class Resource:
 
 
 @dataclass
-class Left:
+class RemainingContent:
     """What a look at a namespace found."""
 
     objects: Counter[str] = field(default_factory=Counter)  # by `pods.` or `jobs.batch`
@@ -97,7 +97,7 @@ class Namespaces(Controller):
 
     def carried_out(self, action: Steps, left: object, now: datetime) -> Iterator[Action]:
         """Yield when to look again at a namespace that is not empty yet."""
-        if isinstance(action, Emptying) and isinstance(left, Left) and not left.nothing:
+        if isinstance(action, Emptying) and isinstance(left, RemainingContent) and not left.nothing:
             yield WakeAt(NamespaceKey(action.namespace), now + AGAIN)
 
 
@@ -107,21 +107,21 @@ class Emptying(Steps):
 
     namespace: str
 
-    async def carry_out(self, context: ActionContext) -> Left:
-        left = Left()
+    async def carry_out(self, context: ActionContext) -> RemainingContent:
+        left = RemainingContent()
         resources: list[Kind | Resource] = [*CONTENT, *await self._unknown(context, left)]
         await self._empty(context, PODS, left)
         told = left
         if left.objects:
             # A pod that still runs may need its secrets, its policies and its network: the rest waits until all are
             # gone. Upstream then neither counts the rest nor reports the pods.
-            told = Left(failures=left.failures)
+            told = RemainingContent(failures=left.failures)
         else:
             for resource in resources:
                 await self._empty(context, resource, left)
         found = await context.client.find(NAMESPACES, self.namespace)
         if found is None:
-            return Left()
+            return RemainingContent()
         conditions = conditions_of(
             told, (found.get("status") or {}).get("conditions") or (), context.clock.now()
         )
@@ -134,7 +134,7 @@ class Emptying(Steps):
             await context.client.update(NAMESPACES, {**found, "spec": spec}, subresource="finalize")
         return left
 
-    async def _empty(self, context: ActionContext, resource: Kind | Resource, left: Left) -> None:
+    async def _empty(self, context: ActionContext, resource: Kind | Resource, left: RemainingContent) -> None:
         try:
             if not (await context.client.list(resource, self.namespace, limit=1)).items:
                 return
@@ -150,7 +150,7 @@ class Emptying(Steps):
             for document in remaining:
                 left.finalizers.update(document["metadata"].get("finalizers") or ())
 
-    async def _unknown(self, context: ActionContext, left: Left) -> list[Resource]:
+    async def _unknown(self, context: ActionContext, left: RemainingContent) -> list[Resource]:
         """Return the namespaced resources of groups that weir does not know."""
         found: list[Resource] = []
         try:
@@ -175,7 +175,7 @@ async def _page(context: ActionContext, path: str) -> dict[str, Any]:
     return found
 
 
-def conditions_of(left: Left, present: Any, now: datetime) -> list[dict[str, Any]] | None:
+def conditions_of(left: RemainingContent, present: Any, now: datetime) -> list[dict[str, Any]] | None:
     """Return the conditions that say what is *left*; None when they say so already."""
     remain = ", ".join(
         f"{name} has {count} resource instances" for name, count in sorted(left.objects.items())

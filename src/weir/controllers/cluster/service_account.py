@@ -61,7 +61,9 @@ class ServiceAccounts(Controller):
     def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the making of an account that is missing."""
         if _is_active(listers.get(NAMESPACES, key.name)) and listers.get(ACCOUNTS, ACCOUNT, key.name) is None:
-            yield Furnish(ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name)
+            yield EnsureNamespaceObjects(
+                ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name
+            )
 
 
 class RootCertificates(Controller):
@@ -104,11 +106,13 @@ class RootCertificates(Controller):
             "namespace": key.name,
             "annotations": {"kubernetes.io/description": DESCRIPTION},
         }
-        yield Furnish(CONFIG_MAPS, {"metadata": metadata, "data": source.get("data") or {}}, key.name)
+        yield EnsureNamespaceObjects(
+            CONFIG_MAPS, {"metadata": metadata, "data": source.get("data") or {}}, key.name
+        )
 
 
 @dataclass(frozen=True)
-class Furnish(Steps):
+class EnsureNamespaceObjects(Steps):
     """Make an object of a namespace, or make it say the same again."""
 
     kind: Kind

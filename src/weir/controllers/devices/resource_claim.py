@@ -32,9 +32,9 @@ from weir.controllers.devices.resource_claim_steps import (
     FAILED,
     FINALIZER,
     MakeClaims,
+    MissingClaim,
     ReleaseClaim,
-    Wanted,
-    asks_for_admin_access,
+    requests_admin_access,
 )
 from weir.controllers.runtime.actions import Action, Delete, Record, Retry, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
@@ -176,7 +176,7 @@ class ResourceClaims(Controller):
             return
         recorded = recorded_claims(pod)
         names = {name: claim for name, claim in recorded.items() if claim is not None}
-        wanted: list[Wanted] = []
+        wanted: list[MissingClaim] = []
         adopted = False
         for entry in pod.spec.resource_claims or ():
             if not lacks_claim(pod, entry.name, entry.resource_claim_template_name, recorded, listers):
@@ -194,7 +194,7 @@ class ResourceClaims(Controller):
                 yield Retry(message)
                 return
             document = claim_document(pod, entry.name, template)
-            wanted.append(Wanted(entry.name, document, recorded.get(entry.name) or ""))
+            wanted.append(MissingClaim(entry.name, document, recorded.get(entry.name) or ""))
         if wanted or adopted:
             yield MakeClaims(_about(pod), tuple(wanted), names)
         elif pod.spec.node_name:
@@ -206,7 +206,7 @@ class ResourceClaims(Controller):
             missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
             return f'resource claim template "{name}": {missing}'
         spec = template["spec"]
-        if not self._gates.enabled("DRAAdminAccess") and asks_for_admin_access(spec):
+        if not self._gates.enabled("DRAAdminAccess") and requests_admin_access(spec):
             return "admin access is requested, but the feature is disabled"
         requests = ((spec.get("spec") or {}).get("devices") or {}).get("requests") or ()
         if not self._gates.enabled("DRAPrioritizedList") and any(r.get("firstAvailable") for r in requests):
@@ -285,7 +285,7 @@ def _labels(claim: Mapping[str, Any]) -> tuple[str, str, str]:
     elif annotations.get(POD_CLAIM):
         source = "resource_claim_template"
     allocated = (claim.get("status") or {}).get("allocation") is not None
-    return str(allocated).lower(), str(asks_for_admin_access(claim)).lower(), source
+    return str(allocated).lower(), str(requests_admin_access(claim)).lower(), source
 
 
 def _about(pod: Pod) -> ObjectReference:

@@ -26,7 +26,7 @@ FAILED: Final = "FailedResourceClaimCreation"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MissingClaim:
     """A claim that a pod lacks: the object to create and the pod's name for it."""
 
     pod_claim: str
@@ -39,7 +39,7 @@ class MakeClaims(Steps):
     """Create the claims a pod lacks, then write all their names into the pod's status."""
 
     pod: ObjectReference
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[MissingClaim, ...]
     names: Mapping[str, str]  #: the names that are known already, by the pod's names for them
 
     async def carry_out(self, context: ActionContext) -> None:
@@ -69,7 +69,7 @@ class MakeClaims(Steps):
         except errors.NotFound:
             return  # the pod is gone; its claims follow it
 
-    async def _recorded(self, each: Wanted, context: ActionContext) -> str:
+    async def _recorded(self, each: MissingClaim, context: ActionContext) -> str:
         if not each.recorded:
             return ""
         found = await context.client.find(CLAIMS, each.recorded, self.pod.namespace)
@@ -77,8 +77,8 @@ class MakeClaims(Steps):
         owned = any(owner.get("controller") and owner["uid"] == self.pod.uid for owner in owners)
         return each.recorded if owned else ""
 
-    async def _create(self, each: Wanted, context: ActionContext) -> str:
-        labels = (str(asks_for_admin_access(each.document)).lower(), "", "Pod")
+    async def _create(self, each: MissingClaim, context: ActionContext) -> str:
+        labels = (str(requests_admin_access(each.document)).lower(), "", "Pod")
         try:
             made = await context.client.create(CLAIMS, dict(each.document), self.pod.namespace)
         except errors.ApiError as error:
@@ -152,7 +152,7 @@ class ReleaseClaim(Steps):
         return found is not None and found["metadata"]["uid"] == entry["uid"]
 
 
-def asks_for_admin_access(claim: Mapping[str, Any]) -> bool:
+def requests_admin_access(claim: Mapping[str, Any]) -> bool:
     """Return whether a request of the claim wants adminAccess."""
     requests = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
     return any((request.get("exactly") or {}).get("adminAccess") for request in requests)

@@ -23,7 +23,7 @@ from weir.controllers.devices import taint_eviction_status as words
 from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
 from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.devices.taint_eviction_claims import Change, ClaimEvictions
-from weir.controllers.devices.taint_eviction_status import PERIOD, Leaving
+from weir.controllers.devices.taint_eviction_status import PERIOD, EvictionCounts
 from weir.controllers.devices.taint_eviction_steps import EVENT_REASON, EvictPod, about
 from weir.controllers.runtime.actions import Action, Patch, Record, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
@@ -59,14 +59,14 @@ class ObjectKey(NamedTuple):
     namespace: str = ""
 
 
-class TurnKey(NamedTuple):
+class QueueKey(NamedTuple):
     """It may be some pod's turn."""
 
     whose: str = "any pod"
 
 
-Key = ObjectKey | PodKey | TurnKey
-TURN: Final = TurnKey()
+Key = ObjectKey | PodKey | QueueKey
+TURN: Final = QueueKey()
 
 
 class DeviceTaintEviction(Controller):
@@ -115,7 +115,7 @@ class DeviceTaintEviction(Controller):
         """Yield what must happen at *now*; safe to repeat."""
         if isinstance(key, PodKey):
             yield from self._pod(key, listers, now)
-        elif isinstance(key, TurnKey):
+        elif isinstance(key, QueueKey):
             yield from self._next_turns(now)
         elif key.kind is RULES:
             yield from self._rule(key, listers, now)
@@ -264,10 +264,10 @@ class DeviceTaintEviction(Controller):
                 RULES, rule.name, "", applied, APPLY_PATCH, "status", field_manager=self.name, force=True
             )
 
-    def _pending_because_of(self, rule: DeviceTaintRule, listers: Listers) -> Leaving:
+    def _pending_because_of(self, rule: DeviceTaintRule, listers: Listers) -> EvictionCounts:
         tracked = self.model.tracker.rule_taint(rule.name)
         leaving = self._leaving(self.model.because_of(tracked.id), self.model.evictions, listers)
-        return Leaving.of(
+        return EvictionCounts.of(
             pod for pod, eviction in leaving if any(each.taint.id == tracked.id for each in eviction.reasons)
         )
 
@@ -291,7 +291,7 @@ class DeviceTaintEviction(Controller):
             found = claim_eviction(claim, taints_on, self._gates, now, self.expressions.evaluate)
             if found is not None:
                 evictions[name] = found
-        leaving = Leaving.of(pod for pod, _ in self._leaving(evictions, evictions, listers))
+        leaving = EvictionCounts.of(pod for pod, _ in self._leaving(evictions, evictions, listers))
         return words.dry_run(published, allocated, leaving, evicted)
 
     def _leaving(

@@ -164,12 +164,12 @@ class ClaimEvictions:
     def _judge(self, keys: Iterable[str], now: datetime) -> Iterator[str]:
         for key in keys:
             taints_on = self._timed(now)
-            self._tell_unreadable(self.claims[key], taints_on, now)
+            self._log_unreadable(self.claims[key], taints_on, now)
             found = claim_eviction(self.claims[key], taints_on, self._gates, now, self._evaluate)
             if self._set(key, found):
                 yield key
 
-    def _tell_unreadable(
+    def _log_unreadable(
         self, claim: ResourceClaim, taints_on: Callable[[DeviceID], Iterable[TrackedTaint]], now: datetime
     ) -> None:
         about = ObjectRef(claim.metadata.namespace, claim.metadata.name)

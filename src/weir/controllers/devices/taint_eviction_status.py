@@ -21,14 +21,14 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class EvictionCounts:
     """Pods that leave, or would, by namespace."""
 
     pods: int = 0
     namespaces: int = 0
 
     @classmethod
-    def of(cls, pods: Iterable[tuple[str, str]]) -> Leaving:
+    def of(cls, pods: Iterable[tuple[str, str]]) -> EvictionCounts:
         """Return the count of (namespace, name) pairs, each once."""
         distinct = set(pods)
         return cls(len(distinct), len({namespace for namespace, _ in distinct}))
@@ -59,12 +59,12 @@ def too_young(condition: Mapping[str, Any] | None, generation: int, now: datetim
     return since + PERIOD if since is not None and now - since < PERIOD else None
 
 
-def in_progress(pending: Leaving, evicted: int) -> tuple[str, str, str]:
+def in_progress(pending: EvictionCounts, evicted: int) -> tuple[str, str, str]:
     """Return status, reason and message of a rule that evicts.
 
-    >>> in_progress(Leaving(3, 1), 0)
+    >>> in_progress(EvictionCounts(3, 1), 0)
     ('True', 'PodsPendingEviction', '3 pods need to be evicted in 1 namespace.')
-    >>> in_progress(Leaving(), 2)
+    >>> in_progress(EvictionCounts(), 2)
     ('False', 'Completed', '2 pods evicted since starting the controller.')
     """
     if pending.pods:
@@ -74,7 +74,7 @@ def in_progress(pending: Leaving, evicted: int) -> tuple[str, str, str]:
     return "False", "Completed" if evicted else "NotStarted", with_evicted("", evicted)
 
 
-def dry_run(published: int, allocated: int, leaving: Leaving, evicted: int) -> tuple[str, str, str]:
+def dry_run(published: int, allocated: int, leaving: EvictionCounts, evicted: int) -> tuple[str, str, str]:
     """Return status, reason and message of a rule that only says what it would do."""
     would = "1 pod" if leaving.pods == 1 else f"{leaving.pods} pods"
     message = (

@@ -67,7 +67,7 @@ class DeviceTaintExpiry(Controller):
             yield Delete(RULES, key.name, uid=metadata["uid"])
             return
         message = f"The rule will be removed at {format_time(at)}."
-        if not _told(rule, message):
+        if not _is_reported(rule, message):
             condition = {
                 "type": CONDITION,
                 "status": "True",
@@ -91,6 +91,6 @@ def _written(rule: Document) -> str:
     return str((rule["metadata"].get("annotations") or {}).get(EXPIRES_AT, ""))
 
 
-def _told(rule: Document, message: str) -> bool:
+def _is_reported(rule: Document, message: str) -> bool:
     conditions = (rule.get("status") or {}).get("conditions") or ()
     return any(one["type"] == CONDITION and one.get("message") == message for one in conditions)

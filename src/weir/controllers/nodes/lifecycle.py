@@ -195,7 +195,7 @@ class NodeLifecycle(Controller):
 
     def _to_check(self, now: datetime) -> list[str]:
         """Return the nodes to be looked at, by name: about all others nothing new can be said."""
-        self._note_silence(now)
+        self._note_last_heartbeat(now)
         chosen = {*self._changed, *self._unwell}
         self._changed = {}
         while self._graces and self._graces[0][0] < now:
@@ -205,7 +205,7 @@ class NodeLifecycle(Controller):
                 chosen.add(name)
         return sorted(chosen)
 
-    def _note_silence(self, now: datetime) -> None:
+    def _note_last_heartbeat(self, now: datetime) -> None:
         """Record the last heartbeat of nodes that stop reporting from now on, as if observed when it was made."""
         for name, last in self._postponed.take_ended() if self._postponed is not None else ():
             self._changed[name] = None
@@ -227,7 +227,7 @@ class NodeLifecycle(Controller):
         self._counted.drop(name)
 
     def _check(self, node: Node, listers: Listers, now: datetime) -> Iterator[Action]:
-        self._note_silence(now)
+        self._note_last_heartbeat(now)
         health = self._observe(node, listers, now)
         ready = ready_status(node)
         grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
@@ -269,15 +269,15 @@ class NodeLifecycle(Controller):
             reported = (condition or health.reported[0], renewed or health.reported[1])
             news = [health.seen_at]
             if reported[1] != health.reported[1]:
-                news.append(self._would_have_seen(node.name, reported[1], now))
+                news.append(self._observed_at(node.name, reported[1], now))
             if reported[0] is not None and reported[0] != health.reported[0]:
                 again = health.reported[0] is not None and reported[0][1] == health.reported[0][1]
                 # Another status at the time of an old heartbeat was written by another client, now.
-                news.append(now if again else self._would_have_seen(node.name, reported[0][1], now))
+                news.append(now if again else self._observed_at(node.name, reported[0][1], now))
             health.seen_at, health.reported = max(news), reported
         return health
 
-    def _would_have_seen(self, node: str, text: str | None, now: datetime) -> datetime:
+    def _observed_at(self, node: str, text: str | None, now: datetime) -> datetime:
         """Return when a report was seen: now, or by the check after the time at which a postponed one was due."""
         due = self._postponed.due_at(node, text) if self._postponed is not None and text else None
         return now if due is None else self._check_after(due, now)

@@ -45,7 +45,7 @@ EVICTION_TRIES: Final = 5
 EVICTION_PAUSE_SECONDS: Final = 0.01
 
 
-class ComesAgain(errors.WeirError):
+class Requeue(errors.WeirError):
     """A controller asked to look at a key again later."""
 
 
@@ -95,7 +95,7 @@ class ActionRunner:
             self._queue.add_after(action.key, max(wait, 0.0))
             return []
         if isinstance(action, Retry):
-            raise ComesAgain(action.why)
+            raise Requeue(action.why)
         if isinstance(action, Count):
             getattr(self._context.metrics, action.metric).child(*action.labels).inc(action.by)
             return []

@@ -39,7 +39,7 @@ class Controller(abc.ABC):
     def reconcile(self, key: Any, listers: Listers, now: datetime) -> Iterable[Action]:
         """Return what must happen; safe to repeat."""
 
-    def know(self, kinds: CustomKinds) -> None:
+    def set_custom_kinds(self, kinds: CustomKinds) -> None:
         """Set the custom kinds; called before the controller starts."""
         return
 

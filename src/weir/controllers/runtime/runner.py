@@ -63,7 +63,7 @@ class Controllers:
         self.custom_kinds = CustomKinds()
         self._custom_tasks: dict[Kind, asyncio.Task[None]] = {}
         for controller in self._controllers:
-            controller.know(self.custom_kinds)
+            controller.set_custom_kinds(self.custom_kinds)
         if any(controller.custom for controller in self._controllers) and DEFINITIONS not in kinds:
             kinds.append(DEFINITIONS)
         self.informers: dict[Kind, Informer[Any]] = {}

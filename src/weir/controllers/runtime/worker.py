@@ -14,7 +14,7 @@ from typing import Any
 from weir import errors
 from weir.client.api import Unreachable
 from weir.client.queue import WorkQueue, work
-from weir.controllers.runtime.action_runner import ActionRunner, ComesAgain, ControllerContext
+from weir.controllers.runtime.action_runner import ActionRunner, ControllerContext, Requeue
 from weir.controllers.runtime.actions import (
     Action,
     Count,
@@ -149,7 +149,7 @@ class Worker:
     def _failed(self, key: Hashable, error: Exception) -> None:
         name = self.controller.name
         self._context.metrics.reconciles.child(name, "failed").inc()
-        if isinstance(error, errors.Conflict | Unreachable | ComesAgain):
+        if isinstance(error, errors.Conflict | Unreachable | Requeue):
             return  # another client was faster, the server is away, or it is too early: the next try sees
         if isinstance(error, errors.WeirError):
             self._context.log.v(4, "will be tried again", controller=name, key=str(key), err=str(error))

@@ -104,7 +104,7 @@ class PersistentVolumes(Controller):
             claim = listers.get(CLAIMS, key.name, key.namespace)
             if claim is None:
                 self._reported.pop(key, None)
-                yield from _left_behind(key, listers, now)
+                yield from _volumes_of_deleted_claim(key, listers, now)
             elif claim["metadata"].get("deletionTimestamp"):
                 if not is_held(claim, listers):
                     yield from unprotect(CLAIMS, claim, PROTECTION)
@@ -302,7 +302,7 @@ def _pending(claim: Document) -> Iterator[Action]:
         yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
 
 
-def _left_behind(key: ClaimKey, listers: Listers, now: datetime) -> Iterator[Action]:
+def _volumes_of_deleted_claim(key: ClaimKey, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the volumes that name a claim which is gone."""
     for volume in listers.all(VOLUMES):
         reference = volume["spec"].get("claimRef") or {}

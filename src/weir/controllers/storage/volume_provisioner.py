@@ -30,7 +30,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class WantedKey:
+class UnprovisionedClaimKey:
     """A claim that was marked for this provisioner."""
 
     namespace: str
@@ -38,13 +38,13 @@ class WantedKey:
 
 
 @dataclass(frozen=True)
-class MadeKey:
+class ProvisionedVolumeKey:
     """A volume that this provisioner made."""
 
     name: str
 
 
-Key = WantedKey | MadeKey
+Key = UnprovisionedClaimKey | ProvisionedVolumeKey
 
 
 class CannotProvision(ValueError):
@@ -66,15 +66,15 @@ class VolumeProvisioner(Controller):
         if kind is CLAIMS:
             metadata = (new or old)["metadata"]
             if new is not None and _is_asked(new):
-                yield WantedKey(metadata["namespace"], metadata["name"])
+                yield UnprovisionedClaimKey(metadata["namespace"], metadata["name"])
             if new is None and (volume := old["spec"].get("volumeName")):
-                yield MadeKey(volume)
+                yield ProvisionedVolumeKey(volume)
         elif kind is VOLUMES and new is not None and _is_mine(new):
-            yield MadeKey(new["metadata"]["name"])
+            yield ProvisionedVolumeKey(new["metadata"]["name"])
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the volume to make, or to remove."""
-        if isinstance(key, MadeKey):
+        if isinstance(key, ProvisionedVolumeKey):
             volume = listers.get(VOLUMES, key.name)
             if volume is not None and _is_mine(volume):
                 yield from _release(volume, listers)

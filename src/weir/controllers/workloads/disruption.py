@@ -112,7 +112,7 @@ class Disruption(Controller):
         if isinstance(key, BudgetKey):
             yield from self._budget(key, listers, now)
         elif isinstance(key, PickedPod):
-            yield from _stays_after_all(key, listers, now)
+            yield from _not_disrupted(key, listers, now)
         elif isinstance(key, BudgetedPod):
             pod = listers.pod(key.namespace, key.name)
             names = sorted(
@@ -225,7 +225,7 @@ def _not_deleted(budget: Document, pods: list[Pod], now: datetime) -> Iterator[A
             yield Record(_about(pod), "Warning", "NotDeleted", text)
 
 
-def _stays_after_all(key: PickedPod, listers: Listers, now: datetime) -> Iterator[Action]:
+def _not_disrupted(key: PickedPod, listers: Listers, now: datetime) -> Iterator[Action]:
     pod = listers.pod(key.namespace, key.name)
     at = _picked_at(pod) if pod is not None else None
     if at is None:

@@ -79,7 +79,7 @@ class Jobs(Controller):
             yield from untrack(listers.owned(PODS, key.uid))
         elif isinstance(key, TrackedPodKey):
             pod = listers.pod(key.namespace, key.name)
-            if pod is not None and not _counted_by_somebody(pod, listers):
+            if pod is not None and not _is_tracked(pod, listers):
                 yield from untrack([pod])
         else:
             job = listers.get(JOBS, key.name, key.namespace)
@@ -108,7 +108,7 @@ def untrack(pods: list[Pod]) -> Iterator[Action]:
             yield untracked(pod)
 
 
-def _counted_by_somebody(pod: Pod, listers: Listers) -> bool:
+def _is_tracked(pod: Pod, listers: Listers) -> bool:
     """Return whether a Job that still runs (or an owner that is no Job) controls the pod."""
     owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
     if owner is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir.devices.outcome import AllocationError
-from weir.devices.result import Ask
+from weir.devices.result import RequestWithClass
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
 from weir.objects.resource import DeviceSubRequest
@@ -100,7 +100,7 @@ class DynamicResourcesHints:
             device_class = claims.classes.get(asked.device_class_name)
             if device_class is None:
                 continue
-            ask = Ask("", label, asked, device_class)
+            ask = RequestWithClass("", label, asked, device_class)
             try:
                 if any(
                     claims.allocator.selected(ask, device) is None

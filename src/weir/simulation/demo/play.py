@@ -18,7 +18,7 @@ from weir.clock import VirtualClock
 from weir.errors import ApiError
 from weir.explain.explanation import Explanation
 from weir.explain.verdict import NodeVerdict
-from weir.explain.words import node_sentence, staying
+from weir.explain.words import node_sentence, stay_sentence
 from weir.gates import ALL_FEATURES
 from weir.scheduler.reasons import Reason, WrongLabel
 from weir.simulation.cluster import Cluster, ComponentGates
@@ -327,7 +327,7 @@ def leaving(verdict: NodeVerdict) -> str:
 
     Nothing when the node is not the reason.
     """
-    how_long = staying(verdict.stay)
+    how_long = stay_sentence(verdict.stay)
     at_once = verdict.stay.limit is not None and not verdict.stay.limit
     if verdict.reasons and (at_once or not how_long):
         return "; ".join(filter(None, (node_sentence(verdict), how_long)))

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from weir.simulation.kubelet.programs.images import is_missing
 from weir.simulation.kubelet.programs.play import Play, Stage
-from weir.simulation.kubelet.programs.probes import Foretold
+from weir.simulation.kubelet.programs.probes import ProbeTimes
 
 Document = dict[str, Any]
 PREFIX: Final = "weir.dev/"
@@ -115,10 +115,10 @@ class Behaviour:
         """Return how the command of a container goes that is started now, if it can be played."""
         return self._stage.play(pod, container, start, now) if self._stage is not None else None
 
-    def probes(self, pod: Document, container: Document, start: int, now: float) -> Foretold:
+    def probes(self, pod: Document, container: Document, start: int, now: float) -> ProbeTimes:
         """Return when the probes of a container that starts now let it be ready, and end it."""
         if self._stage is None or not any(name in container for name in PROBES):
-            return Foretold()
+            return ProbeTimes()
         return self._stage.probes(pod, container, start, now)
 
     def missing(self, pod: Document, container: Document) -> str:

@@ -12,7 +12,7 @@ from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.admission.validating_policies import ValidatingPolicies
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import Action, Decision
-from weir.apiserver.transport.warnings import Remarks
+from weir.apiserver.transport.warnings import WarningRecorder
 from weir.errors import ApiError
 from weir.objects.kinds import by_kind
 
@@ -121,7 +121,7 @@ def test_warnings_and_audit_annotations_do_not_refuse():
         {"key": "k", "valueExpression": "'name ' + object.metadata.name"},
         {"key": "none", "valueExpression": "null"},
     ])  # fmt: skip
-    remarks = Remarks()
+    remarks = WarningRecorder()
     a = create(pod(), warnings=remarks)
     assert judged(world(made, binding("b", "p", validationActions=["Warn", "Audit"])), a) == (201, "")
     assert remarks == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': m"]

@@ -14,14 +14,14 @@ TOKENS = StaticTokens({"good": proven("jane", ["dev"])})
 
 
 @dataclass
-class Asked:
+class AuthenticatedRequest:
     path: str = "/api/v1/pods"
     headers: dict = field(default_factory=dict)
     peer_certificate: bytes | None = None
 
 
 def bearing(token, **rest):
-    return Asked(headers={b"authorization": b"Bearer " + token}, **rest)
+    return AuthenticatedRequest(headers={b"authorization": b"Bearer " + token}, **rest)
 
 
 @pytest.fixture
@@ -42,15 +42,15 @@ def test_a_known_token_opens(authenticator):
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked(),
+        AuthenticatedRequest(),
         bearing(b"wrong"),
         bearing(b"wrong", path="/healthz"),
         bearing(b"\xff\xfe"),
-        Asked(headers={b"authorization": b"Basic good"}),
-        Asked(peer_certificate=b"no DER"),
-        Asked(path="/healthzz"),
-        Asked(path="/metrics"),
-        Asked(path="/version"),
+        AuthenticatedRequest(headers={b"authorization": b"Basic good"}),
+        AuthenticatedRequest(peer_certificate=b"no DER"),
+        AuthenticatedRequest(path="/healthzz"),
+        AuthenticatedRequest(path="/metrics"),
+        AuthenticatedRequest(path="/version"),
     ],
     ids=repr,
 )
@@ -61,7 +61,7 @@ def test_nothing_or_a_wrong_proof_is_refused(authenticator, asked):
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
 def test_health_may_be_asked_by_anybody(authenticator, path):
-    assert authenticator.authenticate(Asked(path=path)) is ANONYMOUS
+    assert authenticator.authenticate(AuthenticatedRequest(path=path)) is ANONYMOUS
 
 
 def test_with_anonymous_access_on_a_wrong_token_is_still_refused():
@@ -75,7 +75,7 @@ def test_a_certificate_comes_before_a_token(authenticator, certificate):
 
 
 def test_a_certificate_names_itself_as_the_credential(authenticator, certificate):
-    extra = authenticator.authenticate(Asked(peer_certificate=certificate)).extra
+    extra = authenticator.authenticate(AuthenticatedRequest(peer_certificate=certificate)).extra
     assert extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
 
 
@@ -92,13 +92,16 @@ def test_empty_members_of_a_user_are_not_printed():
 def test_a_certificate_is_held_against_the_time_of_every_request(certificate, year, refused):
     now = datetime(2026, 6, 2, tzinfo=UTC)
     authenticator = Authenticator(now=lambda: now)
-    assert authenticator.authenticate(Asked(peer_certificate=certificate)).name == "kubernetes-admin"
+    assert (
+        authenticator.authenticate(AuthenticatedRequest(peer_certificate=certificate)).name
+        == "kubernetes-admin"
+    )
     now = now.replace(year=year)
     if refused:
         with pytest.raises(Unauthorized):
-            authenticator.authenticate(Asked(peer_certificate=certificate))
+            authenticator.authenticate(AuthenticatedRequest(peer_certificate=certificate))
     else:
-        assert authenticator.authenticate(Asked(peer_certificate=certificate))
+        assert authenticator.authenticate(AuthenticatedRequest(peer_certificate=certificate))
 
 
 def test_long_credentials_are_not_remembered():

@@ -151,12 +151,12 @@ async def test_a_request_that_goes_on_beside_the_loop_frees_its_seat():
     large = server.flow.admit(JANE, parse("POST", PODS, False), {})
     waits = server.flow.admit(JOE, parse("GET", f"{PODS}/x", False), {})
     assert large.waiting is None and waits.waiting is not None
-    server.flow.stand(large)
+    server.flow.release_seats(large)
     await asyncio.wait_for(waits.waiting, 5)
     server.flow.finish(large)
     server.flow.finish(waits)
     (level,) = [each for each in server.flow.levels() if each.name == "global-default"]
-    assert (level.sitting, level.executing, level.waiting) == (0, 0, 0)
+    assert (level.seats_in_use, level.executing, level.waiting) == (0, 0, 0)
 
 
 async def test_one_user_through_many_namespaces_is_one_user():
@@ -261,17 +261,17 @@ async def test_what_is_lent_comes_back():
         await asyncio.sleep(0)
     levels = {level.name: level for level in server.flow.levels()}
     low = levels["workload-low"]
-    assert low.sitting > low.seats.nominal  # it borrows
+    assert low.seats_in_use > low.seats.nominal  # it borrows
     kept = sum(level.seats.lower for level in levels.values() if level is not low)
-    assert low.sitting == sum(level.seats.nominal for level in levels.values()) - kept
+    assert low.seats_in_use == sum(level.seats.nominal for level in levels.values()) - kept
     for _ in range(20):  # more than it never lends
         server.send(proven("system:kube-scheduler"), "POST", PODS, until=stuck)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert levels["workload-high"].sitting == 20
+    assert levels["workload-high"].seats_in_use == 20
     stuck.set()
     await server.all()
-    assert all(level.sitting == level.waiting == 0 for level in server.flow.levels())
+    assert all(level.seats_in_use == level.waiting == 0 for level in server.flow.levels())
 
 
 async def test_a_full_queue_refuses():
@@ -302,8 +302,8 @@ async def test_a_level_without_queues_refuses_what_finds_no_seat_but_not_what_wa
     for _ in range(20):
         await asyncio.sleep(0)
     level = next(level for level in server.flow.levels() if level.name == "catch-all")
-    assert len(server.begun) == level.sitting > SEATS_A_TURN
-    assert server.refused == [("odd", "concurrency-limit")] * (40 - level.sitting)
+    assert len(server.begun) == level.seats_in_use > SEATS_A_TURN
+    assert server.refused == [("odd", "concurrency-limit")] * (40 - level.seats_in_use)
     stuck.set()
     await server.all()
 
@@ -338,7 +338,7 @@ async def test_a_client_that_goes_leaves_nothing_behind():
     stuck.set()
     await asyncio.gather(*server.tasks, return_exceptions=True)
     assert len(server.begun) == 16
-    assert all(level.sitting == level.waiting == level.executing == 0 for level in server.flow.levels())
+    assert all(level.seats_in_use == level.waiting == level.executing == 0 for level in server.flow.levels())
 
 
 async def test_a_client_that_goes_in_the_moment_its_turn_comes_leaves_nothing_behind():
@@ -352,7 +352,7 @@ async def test_a_client_that_goes_in_the_moment_its_turn_comes_leaves_nothing_be
                 task.cancel()
         await asyncio.sleep(0)
     await asyncio.gather(*server.tasks, return_exceptions=True)
-    assert all(level.sitting == level.waiting == level.executing == 0 for level in server.flow.levels())
+    assert all(level.seats_in_use == level.waiting == level.executing == 0 for level in server.flow.levels())
 
 
 async def test_a_changed_object_counts_at_once():

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.devices.builders import T0, after
 from weir.controllers.devices.taint_eviction_status import (
     TYPE,
-    Leaving,
+    EvictionCounts,
     changed,
     dry_run,
     in_progress,
@@ -17,13 +17,13 @@ from weir.controllers.devices.taint_eviction_status import (
 )
 
 NOON = "2026-01-01T12:00:00Z"
-ONE, MANY = Leaving(1, 1), Leaving(3, 2)
+ONE, MANY = EvictionCounts(1, 1), EvictionCounts(3, 2)
 
 
 def test_pods_are_counted_once_and_so_are_their_namespaces():
-    assert Leaving.of([("a", "p"), ("a", "q"), ("b", "p"), ("a", "p")]) == MANY
-    assert Leaving.of([]) == Leaving() == Leaving(0, 0)
-    assert [each.where for each in (Leaving(), ONE, MANY)] == [
+    assert EvictionCounts.of([("a", "p"), ("a", "q"), ("b", "p"), ("a", "p")]) == MANY
+    assert EvictionCounts.of([]) == EvictionCounts() == EvictionCounts(0, 0)
+    assert [each.where for each in (EvictionCounts(), ONE, MANY)] == [
         "0 different namespaces",
         "1 namespace",
         "2 different namespaces",
@@ -33,9 +33,9 @@ def test_pods_are_counted_once_and_so_are_their_namespaces():
 @pytest.mark.parametrize(
     "leaving, evicted, said",
     [
-        (Leaving(), 0, ("False", "NotStarted", "")),
-        (Leaving(), 1, ("False", "Completed", "1 pod evicted since starting the controller.")),
-        (Leaving(), 2, ("False", "Completed", "2 pods evicted since starting the controller.")),
+        (EvictionCounts(), 0, ("False", "NotStarted", "")),
+        (EvictionCounts(), 1, ("False", "Completed", "1 pod evicted since starting the controller.")),
+        (EvictionCounts(), 2, ("False", "Completed", "2 pods evicted since starting the controller.")),
         (ONE, 0, ("True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")),
         (
             MANY,

@@ -26,7 +26,7 @@ from weir.simulation.kubelet.programs.environment import (
     sub_path,
 )
 from weir.simulation.kubelet.programs.files import Files, Place
-from weir.simulation.kubelet.programs.probes import Foretold, foretell
+from weir.simulation.kubelet.programs.probes import ProbeTimes, predict_probes
 from weir.simulation.kubelet.programs.shell import Exit, ForEver, Printed, Shell, text_of
 from weir.simulation.kubelet.programs.syntax import Unplayable, parse
 
@@ -89,7 +89,7 @@ class Stage:
             disk.undo()
             return None
 
-    def probes(self, pod: Document, container: Document, start: int, now: float) -> Foretold:
+    def probes(self, pod: Document, container: Document, start: int, now: float) -> ProbeTimes:
         """Return when the probes of a container that starts now let it be ready, and end it."""
 
         def answer(probe: Document, after: float) -> bool | None:
@@ -99,7 +99,7 @@ class Stage:
                 return None
             return found.exit_code == 0 and found.seconds <= float(probe.get("timeoutSeconds") or 1)
 
-        return foretell(container, answer)
+        return predict_probes(container, answer)
 
     def hook_seconds(
         self, pod: Document, container: Document, command: Sequence[str], now: float

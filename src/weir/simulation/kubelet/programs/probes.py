@@ -18,7 +18,7 @@ MOST_LOOKS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class ProbeTimes:
     """Seconds after a container's start."""
 
     started: float = 0.0  #: when its startup probe succeeded
@@ -26,24 +26,24 @@ class Foretold:
     killed: float = math.inf  #: when a startup or liveness probe has failed too often
 
 
-def foretell(container: Document, answer: Answer) -> Foretold:
+def predict_probes(container: Document, answer: Answer) -> ProbeTimes:
     """Return when the probes of a container make it ready, and kill it.
 
-    >>> foretell({"readinessProbe": {"httpGet": {}, "initialDelaySeconds": 30}}, lambda probe, at: None)
-    Foretold(started=0.0, ready=30.0, killed=inf)
+    >>> predict_probes({"readinessProbe": {"httpGet": {}, "initialDelaySeconds": 30}}, lambda probe, at: None)
+    ProbeTimes(started=0.0, ready=30.0, killed=inf)
     """
     started = 0.0
     if startup := container.get("startupProbe"):
         started, failed = _looks(startup, 0.0, answer)
         if failed < started:
-            return Foretold(math.inf, math.inf, failed)
+            return ProbeTimes(math.inf, math.inf, failed)
     ready = started
     if readiness := container.get("readinessProbe"):
         ready, _ = _looks(readiness, started, answer, lasting=True)
     killed = math.inf
     if liveness := container.get("livenessProbe"):
         killed = _first_failure(liveness, started, answer)
-    return Foretold(started, ready, killed)
+    return ProbeTimes(started, ready, killed)
 
 
 def _looks(probe: Document, since: float, answer: Answer, *, lasting: bool = False) -> tuple[float, float]:

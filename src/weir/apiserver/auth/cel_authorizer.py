@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 Decide = Callable[[User, Action], Decision]
 
 
-def nobody_may(user: User, action: Action) -> Decision:
+def no_opinion(user: User, action: Action) -> Decision:
     """Have no opinion on anything."""
     return NO_OPINION
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class CelAuthorizer:
     """`authorizer`: questions about what one user may do."""
 
     decide: Decide
@@ -43,14 +43,14 @@ class Asker:
     def group(self, group: str) -> GroupCheck:
         return GroupCheck(self, group)
 
-    def serviceAccount(self, namespace: str, name: str) -> Asker:  # noqa: N802 - CEL's name
+    def serviceAccount(self, namespace: str, name: str) -> CelAuthorizer:  # noqa: N802 - CEL's name
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-        return Asker(self.decide, User(f"system:serviceaccount:{namespace}:{name}", groups=groups))
+        return CelAuthorizer(self.decide, User(f"system:serviceaccount:{namespace}:{name}", groups=groups))
 
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
-    asker: Asker
+    authorizer: CelAuthorizer
     url: str
 
     @property
@@ -60,12 +60,12 @@ class PathCheck:
         return authorization_type("PathCheck")
 
     def check(self, verb: str) -> Verdict:
-        return Verdict(self.asker.decide(self.asker.user, Action(verb, path=self.url)))
+        return Verdict(self.authorizer.decide(self.authorizer.user, Action(verb, path=self.url)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck:
-    asker: Asker
+    authorizer: CelAuthorizer
     group: str
 
     @property
@@ -75,12 +75,12 @@ class GroupCheck:
         return authorization_type("GroupCheck")
 
     def resource(self, resource: str) -> ResourceCheck:
-        return ResourceCheck(self.asker, Action("", self.group, resource))
+        return ResourceCheck(self.authorizer, Action("", self.group, resource))
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck:
-    asker: Asker
+    authorizer: CelAuthorizer
     action: Action
 
     @property
@@ -90,22 +90,22 @@ class ResourceCheck:
         return authorization_type("ResourceCheck")
 
     def subresource(self, subresource: str) -> ResourceCheck:
-        return ResourceCheck(self.asker, self.action._replace(subresource=subresource))
+        return ResourceCheck(self.authorizer, self.action._replace(subresource=subresource))
 
     def namespace(self, namespace: str) -> ResourceCheck:
-        return ResourceCheck(self.asker, self.action._replace(namespace=namespace))
+        return ResourceCheck(self.authorizer, self.action._replace(namespace=namespace))
 
     def name(self, name: str) -> ResourceCheck:
-        return ResourceCheck(self.asker, self.action._replace(name=name))
+        return ResourceCheck(self.authorizer, self.action._replace(name=name))
 
     def fieldSelector(self, selector: str) -> ResourceCheck:  # noqa: N802 - CEL's name
-        return ResourceCheck(self.asker, self.action._replace(field_selector=selector))
+        return ResourceCheck(self.authorizer, self.action._replace(field_selector=selector))
 
     def labelSelector(self, selector: str) -> ResourceCheck:  # noqa: N802 - no authorizer here reads labels
         return self
 
     def check(self, verb: str) -> Verdict:
-        return Verdict(self.asker.decide(self.asker.user, self.action._replace(verb=verb)))
+        return Verdict(self.authorizer.decide(self.authorizer.user, self.action._replace(verb=verb)))
 
 
 @dataclass(frozen=True, slots=True)

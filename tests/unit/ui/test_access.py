@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from weir.ui.door import HEADERS, Door
+from weir.ui.access import HEADERS, AccessControl
 
 HOST = {"host": "127.0.0.1:8123"}
 
 
 @pytest.fixture
 def door():
-    return Door(8123)
+    return AccessControl(8123)
 
 
 def cookie(door):
@@ -37,7 +37,7 @@ def test_a_token_is_good_once(door):
 def test_the_cookie_is_out_of_reach_for_scripts_and_other_sites(door):
     assert "HttpOnly" in door.set_cookie() and "SameSite=Strict" in door.set_cookie()
     assert door.knows(cookie(door)) and not door.knows({"cookie": "weir-ui-8123=guess"})
-    assert not Door(8123).knows(cookie(door))
+    assert not AccessControl(8123).knows(cookie(door))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import StoreUnavailable
 
-__all__ = ["DefinitionKeeper"]
+__all__ = ["DefinitionController"]
 
 log = Log("weir.apiserver.customresources")
 Document = dict[str, Any]
@@ -36,7 +36,7 @@ AGAIN_SECONDS: Final = 0.25  #: how soon objects that finalizers hold are looked
 LONGEST_SECONDS: Final = 5.0
 
 
-class DefinitionKeeper:
+class DefinitionController:
     """Brings the definitions of one server on their way."""
 
     def __init__(self, verbs: Verbs, lists: Lists, served: ServedKinds, definitions: Definitions) -> None:

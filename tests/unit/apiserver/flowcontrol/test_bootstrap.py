@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.golden.cluster import GATES_ON, Cluster
-from weir.apiserver.flowcontrol.keeper import ENSURE_SECONDS, SYSTEM, FlowControlKeeper
+from weir.apiserver.flowcontrol.bootstrap import ENSURE_SECONDS, SYSTEM, FlowControlBootstrap
 from weir.apiserver.flowcontrol.objects import FLOW_SCHEMA, PRIORITY_LEVEL
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.objects.flow_control import rows
@@ -22,8 +22,8 @@ async def cluster():
     return cluster
 
 
-def keeper_of(cluster: Any) -> FlowControlKeeper:
-    return FlowControlKeeper(cluster.server.verbs)
+def keeper_of(cluster: Any) -> FlowControlBootstrap:
+    return FlowControlBootstrap(cluster.server.verbs)
 
 
 async def remove(cluster: Any, kind: Any, name: str) -> None:

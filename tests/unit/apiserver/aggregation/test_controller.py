@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.golden.cluster import GATES_ON, Cluster
-from weir.apiserver.aggregation.keeper import SYSTEM, ApiServiceKeeper
+from weir.apiserver.aggregation.controller import SYSTEM, ApiServiceController
 from weir.apiserver.aggregation.objects import API_SERVICE, MANAGED, SERVICE
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.objects.kinds import find as find_kind
@@ -21,7 +21,7 @@ async def kept():
     """A server with its keeper at work."""
     cluster = Cluster(GATES_ON)
     await cluster.start()
-    keeper = ApiServiceKeeper(cluster.server.verbs, cluster.server.served, groups())
+    keeper = ApiServiceController(cluster.server.verbs, cluster.server.served, groups())
     await keeper.start()
     await cluster.clock.settle()
     yield cluster

@@ -24,12 +24,12 @@ _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 GATES: Final = "it restarts components with other gates: weir demo plays it"
 
 
-def reach(story: Story) -> str:
+def isolation_problem(story: Story) -> str:
     """Return why *story* is not played in a cluster that others use too; nothing where it is.
 
     >>> from weir.simulation.demo.story import parse_story
     >>> rule = "{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r}, spec: {}}"
-    >>> reach(parse_story(f"{{title: t, source: s, asks: a, steps: [{{event: e, apply: [{rule}]}}]}}", "x"))
+    >>> isolation_problem(parse_story(f"{{title: t, source: s, asks: a, steps: [{{event: e, apply: [{rule}]}}]}}", "x"))
     'DeviceTaintRule/r names no driver: it would taint the devices of others'
     """
     if story.sets_gates:

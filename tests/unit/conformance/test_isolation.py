@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from weir.conformance.reach import GATES, reach
+from weir.conformance.isolation import GATES, isolation_problem
 from weir.simulation.demo.story import find_stories, parse_story
 
 
@@ -64,8 +64,8 @@ RULE = named("DeviceTaintRule", "resource.k8s.io/v1", spec={"deviceSelector": {"
     ],
 )
 def test_what_is_played(found, why):
-    assert reach(found) == why
+    assert isolation_problem(found) == why
 
 
 def test_most_of_our_stories_are_played():
-    assert sum(not reach(each) for each in find_stories()) >= 60
+    assert sum(not isolation_problem(each) for each in find_stories()) >= 60

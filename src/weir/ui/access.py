@@ -39,7 +39,7 @@ class Refusal:
     reason: str
 
 
-class Door:
+class AccessControl:
     """The token, the session it was traded for, and the rules."""
 
     def __init__(self, port: int) -> None:

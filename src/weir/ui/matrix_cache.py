@@ -32,7 +32,7 @@ _DEVICES: Final = ("resource_claims", "device_classes", "resource_slices", "devi
 
 
 @dataclass(slots=True)
-class Said:
+class GroupVerdict:
     """What the node that speaks for a group says to a pod."""
 
     node: str
@@ -45,23 +45,23 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedRow:
     """One row: how many nodes of each group take the pod, and what the group says."""
 
     taken: Sequence[int]
-    said: Sequence[Said]
+    said: Sequence[GroupVerdict]
 
 
 @dataclass
-class Memory:
+class MatrixCache:
     """The rows of one matrix, with the world they hold in."""
 
     world: World
     gates: Gates
     groups: Sequence[NodeGroup]
-    rows: dict[Any, Kept] = field(default_factory=dict)
+    rows: dict[Any, CachedRow] = field(default_factory=dict)
 
-    def keep(self, key: Any, kept: Kept) -> None:
+    def keep(self, key: Any, kept: CachedRow) -> None:
         """Keep a row for the next matrix."""
         while len(self.rows) >= MOST_ROWS:
             del self.rows[next(iter(self.rows))]
@@ -96,7 +96,7 @@ class Memory:
 class Reuse:
     """The rows of before, and what is to be judged again of them."""
 
-    rows: dict[Any, Kept]
+    rows: dict[Any, CachedRow]
     same: Sequence[int]  #: for each group, which of before it is; -1: none
     world: World  #: the nodes of those that are none
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.ui.large import node, pod_spec
 from weir.cli._certainty import known_gates
-from weir.cli._options import Where
-from weir.cli.inputs import Held
+from weir.cli._options import ClusterSource
+from weir.cli.inputs import ClusterObjects
 from weir.explain.engine import Engines
-from weir.ui import remembered
+from weir.ui import matrix_cache
 from weir.ui.answers import matrix_of
-from weir.ui.source import Seen
+from weir.ui.source import ClusterView
 
 SPREAD = {"maxSkew": 1, "topologyKey": "pool", "whenUnsatisfiable": "DoNotSchedule"}
 
@@ -108,11 +108,11 @@ def changed(found, chance):
 def seen(tmp_path):
     path = tmp_path / "empty.yaml"
     path.write_text("")
-    known = known_gates(Where((str(path),)), {}, ())
+    known = known_gates(ClusterSource((str(path),)), {}, ())
 
     def give(found):
         documents = [("the cluster", each) for each in copy.deepcopy(list(found.values()))]
-        return Seen(1, Held.of(documents, keep_gate=True), known)
+        return ClusterView(1, ClusterObjects.of(documents, keep_gate=True), known)
 
     return give
 
@@ -159,7 +159,7 @@ def test_only_the_groups_of_a_changed_node_are_judged_again(seen, monkeypatch):
 
 
 def test_so_many_rows_are_kept_and_no_more(seen, monkeypatch):
-    monkeypatch.setattr(remembered, "MOST_ROWS", 5)
+    monkeypatch.setattr(matrix_cache, "MOST_ROWS", 5)
     assert len(matrix_of(seen(cluster()))[0].memory.rows) == 5
 
 

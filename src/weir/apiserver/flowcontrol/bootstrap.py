@@ -34,7 +34,7 @@ from weir.objects.kind import Kind
 from weir.observe.logs import Log
 from weir.store import StoreError, StoreUnavailable, Write
 
-__all__ = ["FlowControlKeeper"]
+__all__ = ["FlowControlBootstrap"]
 
 log = Log("weir.apiserver.flowcontrol")
 ENSURE_SECONDS: Final = 60.0
@@ -44,7 +44,7 @@ CONSUMER: Final = "api-priority-and-fairness-config-consumer-v1"
 _KINDS: Final = (PRIORITY_LEVEL, FLOW_SCHEMA)
 
 
-class FlowControlKeeper:
+class FlowControlBootstrap:
     """Keeps the configuration of one cluster."""
 
     def __init__(self, verbs: Verbs) -> None:

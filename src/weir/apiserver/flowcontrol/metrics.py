@@ -12,7 +12,7 @@ from functools import partial
 from weir.apiserver.flowcontrol.levels import Level
 from weir.observe.metrics import Registry
 
-__all__ = ["CONCURRENCY", "QUEUE_FULL", "TIME_OUT", "Tallies", "Tally"]
+__all__ = ["CONCURRENCY", "QUEUE_FULL", "TIME_OUT", "FlowControlMetrics", "FlowMetrics"]
 
 SECONDS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 100)
@@ -22,29 +22,29 @@ _FLOW = ("priority_level", "flow_schema")
 _LEVEL = ("priority_level",)
 
 
-class Tally:
+class FlowMetrics:
     """What is counted about the requests of one schema in one level."""
 
-    __slots__ = ("executing", "length", "regular", "rejected", "sitting", "unwaited", "waited",
+    __slots__ = ("executing", "length", "regular", "rejected", "seats_in_use", "unwaited", "waited",
                  "waiting", "watch", "width")  # fmt: skip
 
-    def __init__(self, tallies: Tallies, level: str, schema: str) -> None:
-        self.executing = self.sitting = self.waiting = 0
+    def __init__(self, metrics: FlowControlMetrics, level: str, schema: str) -> None:
+        self.executing = self.seats_in_use = self.waiting = 0
         names = (level, schema)
-        self.rejected = partial(tallies.rejected.child, *names)
-        self.waited = tallies.wait.child(*names, "true")
-        tallies.dispatched.child(*names).look = lambda: self.waited.count  # each waits, if for no time
-        self.unwaited = tallies.wait.child(*names, "false")
-        self.regular = tallies.execution.child(*names, "regular")
-        self.watch = tallies.execution.child(*names, "watch")
-        self.width = tallies.width.child(*names)
-        self.length = tallies.length.child(*names)
-        tallies.executing.child(*names).look = lambda: self.executing
-        tallies.sitting.child(*names).look = lambda: self.sitting
-        tallies.waiting.child(*names).look = lambda: self.waiting
+        self.rejected = partial(metrics.rejected.child, *names)
+        self.waited = metrics.wait.child(*names, "true")
+        metrics.dispatched.child(*names).look = lambda: self.waited.count  # each waits, if for no time
+        self.unwaited = metrics.wait.child(*names, "false")
+        self.regular = metrics.execution.child(*names, "regular")
+        self.watch = metrics.execution.child(*names, "watch")
+        self.width = metrics.width.child(*names)
+        self.length = metrics.length.child(*names)
+        metrics.executing.child(*names).look = lambda: self.executing
+        metrics.seats_in_use.child(*names).look = lambda: self.seats_in_use
+        metrics.waiting.child(*names).look = lambda: self.waiting
 
 
-class Tallies:
+class FlowControlMetrics:
     """The metrics of flow control; one per server."""
 
     def __init__(self, registry: Registry | None = None) -> None:
@@ -56,7 +56,7 @@ class Tallies:
             "and Fairness subsystem.",
             _FLOW,
         )
-        self.sitting = registry.gauge(
+        self.seats_in_use = registry.gauge(
             f"{prefix}current_executing_seats",
             "Seats occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in "
             "the API Priority and Fairness subsystem.",
@@ -119,15 +119,15 @@ class Tallies:
                 ),
             )
         )
-        self._known: dict[tuple[str, str], Tally] = {}
+        self._known: dict[tuple[str, str], FlowMetrics] = {}
 
-    def of(self, level: str, schema: str) -> Tally:
-        """Return the tally of a schema in a level."""
+    def of(self, level: str, schema: str) -> FlowMetrics:
+        """Return the metrics of a schema in a level."""
         found = self._known.get((level, schema))
         if found is None:
             if len(self._known) >= MOST_TALLIES:
                 self._known.clear()  # what is under way counts on its own to the end
-            found = self._known[level, schema] = Tally(self, level, schema)
+            found = self._known[level, schema] = FlowMetrics(self, level, schema)
         return found
 
     def configured(self, levels: Iterable[Level]) -> None:

@@ -38,7 +38,7 @@ from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import StoreError, StoreUnavailable
 
-__all__ = ["ApiServiceKeeper"]
+__all__ = ["ApiServiceController"]
 
 log = Log("weir.apiserver.aggregation")
 Document = Mapping[str, Any]
@@ -47,7 +47,7 @@ MANAGER: Final = "kube-apiserver"
 OWNER_LABEL: Final = "kubernetes.io/service-name"
 
 
-class ApiServiceKeeper:
+class ApiServiceController:
     """Keeps the APIServices of one server."""
 
     def __init__(self, verbs: Verbs, served: ServedKinds, groups: Mapping[str, Iterable[str]]) -> None:
