@@ -34,7 +34,7 @@ FINITE = {
     "weir.policies.kind_schemas._object_meta": "one schema",
     "weir.store.journal": "sizes of a group, at most 64",
     "weir.taints.expression": "environments of the language, which gates make",
-    "weir.validate": "kinds, field names of the schema, gates and the fields of a cron line",
+    "weir.validate": "kinds, field names of the schema and gates",
 }
 
 #: Containers that only grow within their class, and what bounds them.

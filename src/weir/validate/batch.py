@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.cron import is_time_zone, validate_schedule
 from weir.validate.field import (
     Document,
     Enum,
@@ -26,6 +25,7 @@ from weir.validate.label_selector import is_sound, selector_json, selects, valid
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.template import MISMATCH, validate_not_negative, validate_template
+from weir.values.cron import CronError, is_time_zone, parse_schedule
 from weir.values.names import (
     byte_length,
     check_dns1123_label,
@@ -226,7 +226,7 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     yield from validate_meta(new, old, context)
     schedule = spec.get("schedule") or ""
     if schedule:
-        yield from validate_schedule(schedule, "spec.schedule", spec.get("timeZone"))
+        yield from _validate_schedule(schedule, spec.get("timeZone"))
     yield from validate_not_negative(spec, ("startingDeadlineSeconds",), "spec")
     yield from _validate_time_zone(spec)
     policy = spec.get("concurrencyPolicy")
@@ -254,6 +254,19 @@ def _validate_job_template(template: Document, at: str, options: Options) -> Err
         yield invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
     if spec.get("manualSelector"):
         yield not_supported(f"{at}.spec.manualSelector", True, ("nil", "false"))
+
+
+def _validate_schedule(schedule: str, time_zone: str | None) -> Errors:
+    try:
+        parse_schedule(schedule)
+    except CronError as error:
+        yield invalid("spec.schedule", schedule, str(error))
+    if "TZ" in schedule and time_zone is not None:
+        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        yield invalid("spec.schedule", schedule, detail)
+    elif "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        yield invalid("spec.schedule", schedule, detail)
 
 
 def _validate_time_zone(spec: Document) -> Errors:

@@ -1,15 +1,19 @@
-"""Cron schedules: next run times of five-field lines and `@` words.
+"""Cron schedules: five-field lines and `@` words, read with the API server's messages, and their run times.
 
-Minute resolution; day of month and day of week are alternatives when both are restricted. Messages for invalid lines
-are in weir.validate.cron.
+Spec: the parser that upstream uses for `CronJob.spec.schedule` (robfig/cron v3). Minute resolution; day of month and
+day of week are alternatives when both are restricted, and `*/2` restricts. A list may have empty entries (`1,,2`).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from weir.values.duration import NANOSECONDS, duration_problem, parse_duration
+from weir.values.integer import IntegerError, parse_int64
 
 _MONTHS: Final = dict(
     zip(
@@ -28,15 +32,30 @@ _WORDS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_EVERY: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MINUTE: Final = timedelta(minutes=1)
 #: The longest any line waits: 29 February, across a century that is no leap year.
 _FAR: Final = timedelta(days=366 * 9)
 
 
 class CronError(ValueError):
-    """Text that is no schedule."""
+    """Text that is no schedule; the message is the API server's."""
+
+
+class _Field(NamedTuple):
+    """One field of a line: its lowest and highest number, and the words that stand for numbers."""
+
+    low: int
+    high: int
+    names: dict[str, int]
+
+
+_FIELDS: Final = (
+    _Field(0, 59, {}),
+    _Field(0, 23, {}),
+    _Field(1, 31, {}),
+    _Field(1, 12, _MONTHS),
+    _Field(0, 6, _DAYS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,7 @@ class Schedule:
     any_day: bool = True  #: the day of month is not restricted
     any_weekday: bool = True
     every: timedelta | None = None
+    zone: str = ""  #: of a line that begins with TZ= or CRON_TZ=
 
     def after(self, moment: datetime) -> datetime | None:
         """Return the first time later than *moment*; None when there is none within years.
@@ -59,7 +79,7 @@ class Schedule:
         '2026-01-05T09:30:00'
         """
         if self.every is not None:
-            return moment + self.every
+            return moment.replace(microsecond=0) + self.every
         found = moment.replace(second=0, microsecond=0) + _MINUTE
         limit = moment + _FAR
         while found < limit:
@@ -96,51 +116,105 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Return the schedule that *text* writes; raises CronError."""
-    text = text.strip()
-    if text.startswith("@every "):
-        parts = _EVERY.findall(text.removeprefix("@every "))
-        try:
-            seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-        except ValueError:
-            seconds = 0.0
-        if not parts or seconds <= 0:
-            raise CronError(f"{text!r} is no schedule")
-        return Schedule(every=timedelta(seconds=max(1.0, round(seconds))))
-    fields = _WORDS.get(text, text).split()
-    if len(fields) != 5:
-        raise CronError(f"{text!r} is no schedule: five fields are expected")
-    minute, hour, day, month, weekday = fields
-    return Schedule(
-        _read(minute, 0, 59, {}),
-        _read(hour, 0, 23, {}),
-        _read(day, 1, 31, {}),
-        _read(month, 1, 12, _MONTHS),
-        _read(weekday, 0, 6, _DAYS),
-        day[0] in "*?",
-        weekday[0] in "*?",
-    )
+    """Return the schedule that *text* writes; raises CronError.
+
+    >>> parse_schedule("* * * *")
+    Traceback (most recent call last):
+    weir.values.cron.CronError: expected exactly 5 fields, found 4: [* * * *]
+    """
+    if not text:
+        raise CronError("empty spec string")
+    zone = ""
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        name, _, text = text.partition(" ")
+        zone, text = name.partition("=")[2], text.strip()
+        if not is_time_zone(zone):
+            raise CronError(f"provided bad location {zone}: unknown time zone {zone}")
+    if text.startswith("@"):
+        if text not in _WORDS:
+            return Schedule(every=_parse_every(text), zone=zone)
+        text = _WORDS[text]
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        raise CronError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    parsed = [_parse_field(text, field) for text, field in zip(fields, _FIELDS, strict=True)]
+    (minutes, _), (hours, _), (days, any_day), (months, _), (weekdays, any_weekday) = parsed
+    return Schedule(minutes, hours, days, months, weekdays, any_day, any_weekday, zone=zone)
 
 
-def _read(field: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
-    found: set[int] = set()
-    for part in field.split(","):
-        span, slash, step_text = part.partition("/")
-        first, dash, last = span.partition("-")
-        try:
-            step = int(step_text) if slash else 1
-            if first in ("*", "?"):
-                start, stop = low, high
-            else:
-                start = names.get(first.lower(), -1) if first.lower() in names else int(first)
-                stop = start
-                if dash:
-                    stop = names[last.lower()] if last.lower() in names else int(last)
-                elif slash:
-                    stop = high
-        except ValueError:
-            raise CronError(f"{part!r} is no part of a schedule") from None
-        if not low <= start <= stop <= high or step < 1:
-            raise CronError(f"{part!r} is no part of a schedule")
-        found |= set(range(start, stop + 1, step))
-    return frozenset(found)
+def _parse_every(text: str) -> timedelta:
+    duration = text.removeprefix("@every ")
+    if duration == text:
+        raise CronError(f"unrecognized descriptor: {text}")
+    if problem := duration_problem(duration):
+        raise CronError(f"failed to parse duration {text}: {problem}")
+    return timedelta(seconds=max(parse_duration(duration) // NANOSECONDS, 1))
+
+
+def _parse_field(text: str, field: _Field) -> tuple[frozenset[int], bool]:
+    """Return the numbers that a field takes, and whether it is a star: whether it restricts nothing."""
+    numbers: set[int] = set()
+    star = False
+    for part in filter(None, text.split(",")):
+        span, *steps = part.split("/")
+        ends = span.split("-")
+        everything = ends[0] in ("*", "?")
+        if everything:
+            start, stop = field.low, field.high
+        else:
+            start = _parse_number(ends[0], field.names)
+            if len(ends) > 2:
+                raise CronError(f"too many hyphens: {part}")
+            stop = _parse_number(ends[-1], field.names)
+        if len(steps) > 1:
+            raise CronError(f"too many slashes: {part}")
+        step = _parse_number(steps[0], {}) if steps else 1
+        if steps and len(ends) == 1:
+            stop = field.high
+        if start < field.low:
+            raise CronError(f"beginning of range ({start}) below minimum ({field.low}): {part}")
+        if stop > field.high:
+            raise CronError(f"end of range ({stop}) above maximum ({field.high}): {part}")
+        if start > stop:
+            raise CronError(f"beginning of range ({start}) beyond end of range ({stop}): {part}")
+        if step == 0:
+            raise CronError(f"step of range should be a positive number: {part}")
+        numbers.update(range(start, stop + 1, step))
+        star |= everything and step == 1
+    return frozenset(numbers), star
+
+
+def _parse_number(text: str, names: dict[str, int]) -> int:
+    if (named := names.get(text.lower())) is not None:
+        return named
+    try:
+        number = parse_int64(text)
+    except IntegerError as error:
+        raise CronError(
+            f"failed to parse int from {text}: {str(error).replace('ParseInt', 'Atoi')}"
+        ) from None
+    if number < 0:
+        raise CronError(f"negative number ({number}) not allowed: {text}")
+    return number
+
+
+def is_time_zone(name: str) -> bool:
+    """Return whether *name* is a time zone; on a machine that knows none, every name passes.
+
+    >>> is_time_zone("Etc/UTC")
+    True
+    """
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return not _knows_time_zones()
+    return True
+
+
+@lru_cache(maxsize=1)
+def _knows_time_zones() -> bool:
+    try:
+        ZoneInfo("Etc/UTC")
+    except ZoneInfoNotFoundError:
+        return False
+    return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import re
 import zoneinfo
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -22,18 +23,17 @@ _DAY: Final = 86_400
 MIN_SECONDS: Final = -62_135_596_800
 MAX_SECONDS: Final = 253_402_300_799
 
-_RFC3339: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
-    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))\Z",
-    re.ASCII,
-)
+#: The forms of a time, in Go's notation: a fraction is optional, or six digits.
+SECONDS: Final = "2006-01-02T15:04:05Z07:00"
+MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
+
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})\Z", re.ASCII)
 _ATOI: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _MONTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class TimestampError(ValueError):
-    """The text is not an instant."""
+    """The text is not an instant; the message is Go's."""
 
 
 class ZoneError(ValueError):
@@ -54,38 +54,100 @@ class CalendarTime(NamedTuple):
     day_of_year: int
 
 
-def parse_timestamp(text: str) -> int:
+def parse_timestamp(text: str, layout: str = SECONDS) -> int:
     """Return the instant *text* means, in nanoseconds since 1970.
 
     >>> parse_timestamp("2020-01-01T00:00:00+02:00") // 10**9
     1577829600
-    >>> parse_timestamp("2020-01-01t00:00:00z")
-    Traceback (most recent call last):
-    weir.values.timestamp.TimestampError: not an RFC 3339 time: '2020-01-01t00:00:00z'
     """
-    return parse_zoned(text)[0]
+    return parse_zoned(text, layout)[0]
 
 
-def parse_zoned(text: str) -> tuple[int, int]:
+class _Element(NamedTuple):
+    """A part of a layout: how Go calls it, what matches it, and the range of its number."""
+
+    name: str
+    match: Callable[[str, int], re.Match[str] | None]
+    what: str = ""
+    lowest: int = 0
+    highest: int = 0
+
+
+def _element(name: str, pattern: str, what: str = "", lowest: int = 0, highest: int = 0) -> _Element:
+    return _Element(name, re.compile(pattern, re.ASCII).match, what, lowest, highest)
+
+
+_ELEMENTS: Final = (
+    _element("2006", r"(\d{4})", "year", 0, 9999),
+    _element("-", "-"),
+    _element("01", r"(\d\d)", "month", 1, 12),
+    _element("-", "-"),
+    _element("02", r"(\d\d)", "day", 0, 99),  # checked last, when month and year are known
+    _element("T", "T"),
+    _element("15", r"(\d\d?)", "hour", 0, 23),
+    _element(":", ":"),
+    _element("04", r"(\d\d)", "minute", 0, 59),
+    _element(":", ":"),
+    _element("05", r"(\d\d)", "second", 0, 59),
+)
+_FRACTION: Final = re.compile(r"(?:[.,](\d+))?", re.ASCII).match
+_SIX_DIGITS: Final = re.compile(r"[.,](\d{6})", re.ASCII).match
+_ZONE: Final = re.compile(r"(?:Z|([+-])(\d\d):(\d\d))", re.ASCII).match
+
+
+def parse_zoned(text: str, layout: str = SECONDS) -> tuple[int, int]:
     """Return the instant *text* means and the offset it was written in, in seconds east of UTC.
 
     >>> parse_zoned("1970-01-01T02:00:00+02:00")
     (0, 7200)
+    >>> parse_zoned("2020-01-01t00:00:00z")
+    Traceback (most recent call last):
+    weir.values.timestamp.TimestampError: parsing time "2020-01-01t00:00:00z" as "2006-01-02T15:04:05Z07:00": \
+cannot parse "t00:00:00z" as "T"
     """
-    match = _RFC3339.match(text)
+    at, numbers = 0, []
+    for element in _ELEMENTS:
+        match = element.match(text, at)
+        if match is None:
+            raise _unparsable(text, layout, at, element.name)
+        at = match.end()
+        if element.what:
+            number = int(match[1])
+            if not element.lowest <= number <= element.highest:
+                raise _out_of_range(text, element.what)
+            numbers.append(number)
+    match = _SIX_DIGITS(text, at) if layout is MICROSECONDS else _FRACTION(text, at)
     if match is None:
-        raise TimestampError(f"not an RFC 3339 time: {text!r}")
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    fraction, sign, zone_hours, zone_minutes = match.groups()[6:]
-    if not valid_date(year, month, day) or hour > 23 or minute > 59 or second > 59:
-        raise TimestampError(f"out of range: {text!r}")
+        raise _unparsable(text, layout, at, ".000000")
+    at, fraction = match.end(), match[1] or ""
+    match = _ZONE(text, at)
+    if match is None:
+        raise _unparsable(text, layout, at, "Z07:00")
     offset = 0
-    if sign:
-        if int(zone_hours) > 24 or int(zone_minutes) > 60:
-            raise TimestampError(f"time zone offset out of range: {text!r}")
-        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == "-" else 60)
+    if match[1]:
+        hours, minutes = int(match[2]), int(match[3])
+        if hours > 24:
+            raise _out_of_range(text, "time zone offset hour")
+        if minutes > 60:
+            raise _out_of_range(text, "time zone offset minute")
+        offset = (hours * 60 + minutes) * (-60 if match[1] == "-" else 60)
+    if rest := text[match.end() :]:
+        raise TimestampError(f"parsing time {quote(text)}: extra text: {quote(rest)}")
+    year, month, day, hour, minute, second = numbers
+    if not valid_date(year, month, day):
+        raise _out_of_range(text, "day")
     seconds = days_before(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
-    return seconds * NANOSECONDS + int((fraction or "")[:9].ljust(9, "0")), offset
+    return seconds * NANOSECONDS + int(fraction[:9].ljust(9, "0")), offset
+
+
+def _unparsable(text: str, layout: str, at: int, element: str) -> TimestampError:
+    return TimestampError(
+        f"parsing time {quote(text)} as {quote(layout)}: cannot parse {quote(text[at:])} as {quote(element)}"
+    )
+
+
+def _out_of_range(text: str, what: str) -> TimestampError:
+    return TimestampError(f"parsing time {quote(text)}: {what} out of range")
 
 
 def format_timestamp(instant: int, offset_seconds: int = 0) -> str:

@@ -82,6 +82,8 @@ class CronJobs(Controller):
                 message = f'unparseable schedule: "{spec["schedule"]}" : {error}'
                 yield Record(about(cron, CRONJOBS), "Warning", "UnparseableSchedule", message)
                 return
+            if schedule.zone:
+                zone = _zone(schedule.zone)
             due = _due(cron, schedule, zone, last, now)
             if due is not None:
                 policy = spec.get("concurrencyPolicy", "Allow")
