@@ -19,6 +19,7 @@ from weir.simulation.cluster import Cluster
 
 Document = dict[str, Any]
 URL = "https://weir.invalid"
+SECRET = "5ec2e7"
 
 
 class StockCluster(Cluster):
@@ -53,8 +54,11 @@ class StockCluster(Cluster):
             self.start_operator(f"operator-{number}", elect=replicas > 1)
         for operator in self.operators:
             self._do(operator.wait_ready())
-        self.create(webhooks.mutating_configuration({"url": URL}))
-        self.create(webhooks.validating_configuration({"url": URL}))
+        for made in (webhooks.mutating_configuration, webhooks.validating_configuration):
+            configuration = made({"url": URL})
+            for hook in configuration["webhooks"]:
+                hook["clientConfig"] |= webhooks.addressed(hook["clientConfig"], hook["name"], SECRET)
+            self.create(configuration)
         self.advance(1)
 
     def start_operator(self, identity: str, *, elect: bool = False) -> Operator:
@@ -97,7 +101,7 @@ class StockCluster(Cluster):
         del self._tasks[number], self.operators[number]
 
     async def _post(self, endpoint: Any, body: bytes, seconds: float) -> bytes:
-        path = urlsplit(endpoint.url).path
+        path = urlsplit(endpoint.url).path.removeprefix(f"/{SECRET}")
         self.calls.append(path)
         if self.down or not self.operators:
             raise CallFailed(

@@ -7,6 +7,7 @@ Options that belong together arrive as one value: `--kubeconfig` and `--context`
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -52,6 +53,11 @@ class Live:
     def named(self) -> bool:
         """Whether it was named explicitly."""
         return bool(self.kubeconfig or self.context)
+
+    def words(self) -> list[str]:
+        """Return the options that name the same cluster to another command."""
+        named = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return [word for option, value in named if value for word in (option, shlex.quote(str(value)))]
 
     def cluster_name(self) -> str:
         """Return which cluster this is, in words: its context and its server. Raises KubeconfigError."""

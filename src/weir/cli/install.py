@@ -5,6 +5,7 @@ Without `--apply` the manifests go to standard output, for kubectl.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,30 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="As of `weir operator`, for the operator in the cluster  [default: as it decides]",
 )
+@click.option(
+    "--client-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Authorities of the API servers' client certificates: callers without one are refused.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="NAME",
+    help="Only certificates for this name; may be repeated  [default: any]",
+)
+@click.option(
+    "--api-server-cidr",
+    "api_servers",
+    multiple=True,
+    metavar="CIDR",
+    help="Where API servers call from: the NetworkPolicy lets only these reach the webhooks; may be repeated.",
+)
+@click.option(
+    "--rotate-path",
+    is_flag=True,
+    help="Only make a new secret for the path of the webhooks, in the installation that is there.",
+)
 @output_option("yaml", "json", "helm", help="Manifests, or the files of a chart.")
 @click.option(
     "--output-dir",
@@ -62,6 +87,10 @@ def install(
     url: str,
     replicas: int,
     grace_seconds: int | None,
+    client_ca_file: Path | None,
+    client_names: tuple[str, ...],
+    api_servers: tuple[str, ...],
+    rotate_path: bool,
     output: str,
     output_dir: Path | None,
     do_apply: bool,
@@ -75,22 +104,30 @@ def install(
     weir install --url https://192.0.2.7:9443 | kubectl apply -f -
     weir install --image registry.example/weir:1 --apply --context production
     weir install -o helm --output-dir chart/
+    weir install --rotate-path --context production
     """
-    from weir.install.manifests import Installation, InstallError, documents, written
+    from weir.install.manifests import Installation, documents, written
 
+    if rotate_path:
+        if image or url or do_apply or output != "yaml":
+            raise click.UsageError(
+                "--rotate-path changes the installation that is there: say only which cluster"
+            )
+        return _rotate(namespace, live, yes)
+    authorities = client_ca_file.read_text() if client_ca_file is not None else ""
+    installation = Installation(
+        namespace, image, url, replicas, grace_seconds, authorities, client_names, api_servers
+    )
     if output == "helm":
         if output_dir is None:
             raise click.UsageError("a chart is several files: say where with --output-dir")
         if image or url:
             raise click.UsageError("a chart leaves the image open: give it to helm with --set image=…")
-        return _write_chart(output_dir, grace_seconds)
+        _check(replace(installation, image="given to helm"))
+        return _write_chart(output_dir, installation)
     if output_dir is not None:
         raise click.UsageError("--output-dir is for -o helm; manifests go to standard output")
-    installation = Installation(namespace, image, url, replicas, grace_seconds)
-    try:
-        installation.check()
-    except InstallError as error:
-        raise click.UsageError(str(error)) from None
+    _check(installation)
     if do_apply:
         if output != "yaml":
             raise click.UsageError("--apply prints no manifests: leave -o out")
@@ -105,6 +142,15 @@ def install(
     else:
         write_document("---\n".join(f"{written(each, to_yaml)}\n" for each in found), nl=False)
     return FINE
+
+
+def _check(installation: Installation) -> None:
+    from weir.install.manifests import InstallError
+
+    try:
+        installation.check()
+    except InstallError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _apply(installation: Installation, live: Live, yes: bool) -> int:
@@ -128,7 +174,8 @@ def _apply(installation: Installation, live: Live, yes: bool) -> int:
             say("nothing was changed", err=True)
             return FINDINGS
         try:
-            async for line in steps(client, clock, installation):
+            start = " ".join((installation.command(), *live.words())) if installation.url else ""
+            async for line in steps(client, clock, installation, start=start):
                 say(line)
         except InstallError as error:
             say(f"weir: {error}", err=True)
@@ -140,10 +187,32 @@ def _apply(installation: Installation, live: Live, yes: bool) -> int:
     return live.run("weir-install", work)
 
 
-def _write_chart(folder: Path, grace_seconds: int | None) -> int:
+def _rotate(namespace: str, live: Live, yes: bool) -> int:
+    """Make a new path secret; the operator brings it into the webhook configurations."""
+    from weir.clock import RealClock
+    from weir.install.apply import rotate_path
+    from weir.install.manifests import InstallError
+
+    check_askable(yes)
+
+    async def work(client: Client) -> int:
+        if not agreed(f"make a new path secret for the webhooks of {namespace}", live, yes):
+            say("nothing was changed", err=True)
+            return FINDINGS
+        try:
+            say(await rotate_path(client, RealClock(), namespace))
+        except InstallError as error:
+            say(f"weir: {error}", err=True)
+            return CANNOT_SAY
+        return FINE
+
+    return live.run("weir-install", work)
+
+
+def _write_chart(folder: Path, installation: Installation) -> int:
     from weir.install.chart import files
 
-    found = files(weir.__version__, to_yaml, grace_seconds)
+    found = files(weir.__version__, to_yaml, installation)
     for name, content in found.items():
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import ssl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -18,7 +19,7 @@ from weir.lowering.names import NAMESPACE
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.observe.logs import Log
-    from weir.operator.certificates import ServingCertificate
+    from weir.operator.credentials import Credentials
 
 _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
 
@@ -34,18 +35,32 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     metavar="https://HOST:PORT",
     help="Where the API server reaches this process, as in `weir install --url`  [default: through the Service]",
 )
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--bind-address",
+    metavar="ADDRESS",
+    help="Address to listen on  [default: that of --url where it is one, else 127.0.0.1]",
+)
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),
-    default=9443,
-    show_default=True,
-    help="The port of the webhooks; 0 picks one.",
+    help="The port of the webhooks; 0 picks one  [default: that of --url, else 9443]",
 )
 @click.option(
     "--tls-cert-file", type=_PATH, help="A certificate to show instead of one of the installation's own."
 )
 @click.option("--tls-private-key-file", type=_PATH, help="Its key.")
+@click.option(
+    "--client-ca-file",
+    type=_PATH,
+    help="Hear only callers with a certificate of one of these authorities, beside the secret in the path.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="NAME",
+    help="Only certificates for this name (common name or alternative name); may be repeated  [default: any]",
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
@@ -73,10 +88,12 @@ def operator(
     live: Live,
     namespace: str,
     url: str,
-    bind_address: str,
-    secure_port: int,
+    bind_address: str | None,
+    secure_port: int | None,
     tls_cert_file: Path | None,
     tls_private_key_file: Path | None,
+    client_ca_file: Path | None,
+    client_names: tuple[str, ...],
     metrics_port: int | None,
     leader_elect: bool,
     lease_seconds: float,
@@ -88,12 +105,15 @@ def operator(
     kubeconfig.
 
     \b
-    weir operator --url https://192.0.2.7:9443 --bind-address 192.0.2.7
+    weir operator --url https://192.0.2.7:9443
     """
     if (tls_cert_file is None) != (tls_private_key_file is None):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if client_names and client_ca_file is None:
+        raise click.UsageError("--client-name needs --client-ca-file, which says who may vouch for names")
     if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
         raise click.BadParameter("write it like https://host:9443", param_hint="--url")
+    host, port = _listens_at(url, bind_address, secure_port)
     names = (urlsplit(url).hostname or "",) if url else (f"weir-operator.{namespace}.svc",)
     static = _static(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None
 
@@ -113,54 +133,68 @@ def operator(
         )
 
         async def work() -> None:
-            from weir.operator.certificates import wait_until_served
-            from weir.operator.hook_server import serving
+            from weir.operator.credentials import wait_until_served
+            from weir.operator.hook_server import Callers, serving
 
-            certificate, context = None, static
-            if context is None:
-                certificate = _own_certificate(client, namespace, names)
-                await wait_until_served(
-                    certificate,
-                    RealClock(),
-                    lambda error: log.warning("No certificate yet", error=str(error)),
-                )
-                context = certificate.context
+            credentials = _credentials(client, namespace, names, static)
+            if client_ca_file is not None:
+                _ask_for_certificates(credentials.context, client_ca_file)
+            await wait_until_served(
+                credentials,
+                RealClock(),
+                lambda error: log.warning("No credentials yet", error=str(error)),
+            )
+            callers = Callers(credentials.admits, frozenset(client_names), replica.metrics.refuse)
             try:
                 async with serving(
-                    replica.review, lambda: replica.ready, bind_address, secure_port, context
-                ) as port:
-                    log.info("Serving webhooks", address=f"https://{bind_address}:{port}")
-                    await _both(replica.run, certificate, log)
+                    replica.review, lambda: replica.ready, host, port, credentials.context, callers
+                ) as served:
+                    log.info("Serving webhooks", address=f"https://{host}:{served}")
+                    await _both(replica.run, credentials, log)
             except OSError as error:
                 raise click.ClickException(
-                    f"--secure-port {secure_port} at {bind_address}: {error.strerror or error}"
+                    f"--secure-port {port} at {host}: {error.strerror or error}"
                 ) from None
 
         return work, replica.pages()
 
-    door = None if metrics_port is None else (bind_address, metrics_port)
+    door = None if metrics_port is None else (host, metrics_port)
     run_component(make, live, "weir-operator", "weir.operator", None, door=door)
 
 
-async def _both(
-    run: Callable[[], Coroutine[Any, Any, None]], certificate: ServingCertificate | None, log: Log
-) -> None:
-    """Run the operator, and beside it what keeps its certificate good."""
+async def _both(run: Callable[[], Coroutine[Any, Any, None]], credentials: Credentials, log: Log) -> None:
+    """Run the operator, and beside it what keeps its credentials good."""
     async with asyncio.TaskGroup() as group:
         group.create_task(run())
-        if certificate is not None:
-            group.create_task(
-                certificate.run(lambda error: log.warning("Certificate not renewed", error=str(error)))
-            )
+        group.create_task(
+            credentials.run(lambda error: log.warning("Credentials not renewed", error=str(error)))
+        )
 
 
-def _own_certificate(client: Client, namespace: str, names: tuple[str, ...]) -> ServingCertificate:
+def _listens_at(url: str, bind_address: str | None, secure_port: int | None) -> tuple[str, int]:
+    """Return where to listen: as asked for, else where the API server is told to call."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        host = ""  # a name may lead anywhere
+    try:
+        port = parts.port or 443 if url else 9443
+    except ValueError:
+        raise click.BadParameter("write it like https://host:9443", param_hint="--url") from None
+    return bind_address or host or "127.0.0.1", port if secure_port is None else secure_port
+
+
+def _credentials(
+    client: Client, namespace: str, names: tuple[str, ...], static: ssl.SSLContext | None
+) -> Credentials:
     from weir.clock import RealClock
     from weir.install.rights import CERTIFICATES
     from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-    from weir.operator.certificates import ServingCertificate
+    from weir.operator.credentials import Credentials
 
-    return ServingCertificate(
+    return Credentials(
         client,
         RealClock(),
         namespace=namespace,
@@ -170,12 +204,22 @@ def _own_certificate(client: Client, namespace: str, names: tuple[str, ...]) -> 
             ("MutatingWebhookConfiguration", MUTATING_CONFIGURATION),
             ("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION),
         ),
+        static=static,
     )
 
 
+def _ask_for_certificates(context: ssl.SSLContext, authorities: Path) -> None:
+    try:
+        context.load_verify_locations(authorities)
+    except (ssl.SSLError, OSError) as error:
+        raise click.BadParameter(f"{authorities}: {error}", param_hint="--client-ca-file") from None
+    context.verify_mode = ssl.CERT_REQUIRED
+
+
 def _static(certificate: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    from weir.operator.credentials import server_context
+
+    context = server_context()
     try:
         context.load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What does the installation look like as a Helm chart? The same objects, with three places left open.
+"""The installation as a Helm chart: the same objects, with three places left open.
 
 Namespace, image and number of replicas are written as Helm's expressions; everything else is what `weir install`
 prints, so there is one source. The namespace itself is Helm's to create.
@@ -9,6 +9,7 @@ Not here: the objects (weir.install.manifests).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from weir.install.manifests import REPLICAS, Installation, ToYaml, documents, written
@@ -20,14 +21,14 @@ _REPLICAS: Final = 1_000_003
 _FILES: Final = {
     "ServiceAccount": "rights", "ClusterRole": "rights", "ClusterRoleBinding": "rights", "Role": "rights",
     "RoleBinding": "rights", "Secret": "kept", "ConfigMap": "kept", "Service": "services", "Pod": "sentinel",
-    "Deployment": "deployment", "PodDisruptionBudget": "deployment",
+    "Deployment": "deployment", "PodDisruptionBudget": "deployment", "NetworkPolicy": "deployment",
     "MutatingWebhookConfiguration": "webhooks", "ValidatingWebhookConfiguration": "webhooks",
 }  # fmt: skip
 
 
-def files(version: str, to_yaml: ToYaml, grace_seconds: int | None = None) -> Mapping[str, str]:
-    """Return the chart's files by their path inside it; *grace_seconds* is written down where somebody decided it."""
-    open_places = Installation(_NAMESPACE, image=_IMAGE, replicas=_REPLICAS, grace_seconds=grace_seconds)
+def files(version: str, to_yaml: ToYaml, decided: Installation = Installation()) -> Mapping[str, str]:
+    """Return the chart's files by their path inside it; what else somebody has *decided* is written down."""
+    open_places = replace(decided, namespace=_NAMESPACE, image=_IMAGE, url="", replicas=_REPLICAS)
     found: dict[str, str] = {
         "Chart.yaml": to_yaml(
             {

@@ -1,8 +1,8 @@
-"""Does the installation work? Asked the whole way: from the API server to the hooks and back.
+"""Checks of an installation, the whole way: from the API server to the hooks and back.
 
 Spec: stock.md 7, 9, 11. Objects in a dry run are shown to the hooks as real ones are; the confirm step is done once,
 with the clock beside it; every lowered pod is held against the taints that exist.
-Nothing is written but one count of the sentinel, which the operator itself raises all day.
+Nothing is written but one count of the sentinel, which the operator itself raises all day. No line shows a path secret.
 Not here: whether it would work (weir.install.readiness), which pods need entries (weir.lowering.tolerations).
 """
 
@@ -22,10 +22,18 @@ from weir.lowering.names import GATE, NAMESPACE, OPERATOR, SENTINEL, marked_hash
 from weir.lowering.sentinel import address, counter_of, is_reached, sentinel_pod
 from weir.lowering.tolerations import MOST_ENTRIES, needed, read_originals
 from weir.lowering.triples import Triple, triples_of
-from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, own_user
+from weir.lowering.webhooks import (
+    MUTATING_CONFIGURATION,
+    VALIDATING_CONFIGURATION,
+    origin,
+    own_user,
+    path_secret,
+)
 from weir.objects.kinds import by_kind
-from weir.operator.certificates import CONFIGURATIONS, Certificates
+from weir.operator.certificates import Certificates
+from weir.operator.credentials import CONFIGURATIONS
 from weir.operator.native import has_numeric
+from weir.operator.path_secrets import PathSecrets, redacted
 
 _CONFIRM_SECONDS: Final = 10.0
 _SLOW_CONFIRM_SECONDS: Final = 1.0
@@ -35,6 +43,7 @@ _PROBE_KEY: Final = "weir.dev/check"
 _PODS: Final = by_kind("v1", "Pod")
 _NODES: Final = by_kind("v1", "Node")
 _SECRETS: Final = by_kind("v1", "Secret")
+_POLICIES: Final = by_kind("networking.k8s.io/v1", "NetworkPolicy")
 _DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
 _SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 _HOOKS: Final = (
@@ -78,6 +87,7 @@ class Health:
                 ("operator", self._operator),
                 ("its rights", self._rights),
                 ("certificate", self._certificate),
+                ("callers", self._callers),
                 ("hook", self._hook),
                 ("barrier", self._barrier),
                 ("confirm", self._confirm),
@@ -122,7 +132,7 @@ class Health:
         for kind, name in _HOOKS:
             for hook in ((await self._client.find(kind, name)) or {}).get("webhooks") or ():
                 if url := hook["clientConfig"].get("url"):
-                    return str(url).rpartition("/")[0]
+                    return origin(str(url))
         return ""
 
     async def _rights(self) -> Check:
@@ -187,6 +197,37 @@ class Health:
                 "see what the operator logs",
             )
         return Check(name, Verdict.FINE, f"good for {left} days; the operator renews it")
+
+    async def _callers(self) -> Check:
+        """Check that the hooks are called by a path that only the API server knows, and who may connect."""
+        name = "callers"
+        secret = await self._client.find(_SECRETS, CERTIFICATES, self._namespace)
+        paths = PathSecrets.read((secret or {}).get("data"))
+        used: set[str] = set()
+        for kind, configuration in _HOOKS:
+            for hook in ((await self._client.find(kind, configuration)) or {}).get("webhooks") or ():
+                used.add(path_secret(hook["clientConfig"], hook["name"]))
+        if paths is None or not all(map(paths.accepts, used)):
+            return Check(
+                name,
+                Verdict.TO_DO,
+                "the webhook configurations name no path that the operator accepts: it refuses every call",
+                "see what the operator logs: it mends this within a minute",
+            )
+        if await self._url():
+            return Check(name, Verdict.FINE, "the hooks are called by a secret path")
+        policy = await self._client.find(_POLICIES, OPERATOR, self._namespace)
+        rules = ((policy or {}).get("spec") or {}).get("ingress") or []
+        if policy is None or not all(rule.get("from") for rule in rules[:1]):
+            return Check(
+                name,
+                Verdict.NOTE,
+                "the hooks are called by a secret path; any pod may connect and be refused (install with "
+                "--api-server-cidr to let only the API servers connect)",
+            )
+        return Check(
+            name, Verdict.FINE, "the hooks are called by a secret path, and only the API servers may connect"
+        )
 
     async def _hook(self) -> Check:
         probe = sentinel_pod(self._namespace)
@@ -375,7 +416,7 @@ def _asked_of(right: Right) -> Iterator[tuple[str, str, str]]:
 
 
 def _unreached(name: str, error: errors.ApiError) -> Check:
-    text = one_line(error)
+    text = redacted(one_line(error))
     if "failed calling webhook" in text:
         return Check(
             name,

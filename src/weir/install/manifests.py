@@ -1,9 +1,9 @@
-"""What is weir's operator in a cluster made of? Every object, in the order in which they may be applied.
+"""Every object of weir's operator in a cluster, in the order in which they may be applied.
 
 Spec: stock.md 5 to 9. Two ways to run it: `image` makes a Deployment behind a Service, `url` names a process that runs
-elsewhere. Objects that the operator fills (the Secret with its certificate, the ConfigMap of known taints, the bundle
-in the webhook configurations) are made empty and without those fields, so that applying again takes nothing away; and
-no key is ever printed.
+elsewhere. Objects that the operator fills (the Secret with its certificate and path secrets, the ConfigMap of known
+taints, bundle and path in the webhook configurations) are made empty and without those fields, so that applying again
+takes nothing away; and no key is ever printed.
 The webhook configurations come last. Applied in one go they are in force before the operator answers: until then, what
 it would have had to lower and nodes with new taints are refused, and nothing is evicted.
 Not here: the webhooks (weir.lowering.webhooks), the rights (weir.install.rights), applying with care
@@ -12,6 +12,8 @@ Not here: the webhooks (weir.lowering.webhooks), the rights (weir.install.rights
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from weir.errors import WeirError
 from weir.install.rights import CERTIFICATES, RIGHTS
 from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE, OPERATOR
 from weir.lowering.sentinel import restricted_container, restricted_pod, sentinel_pod, sentinel_service
-from weir.lowering.webhooks import mutating_configuration, own_user, validating_configuration
+from weir.lowering.webhooks import mutating_configuration, origin, own_user, validating_configuration
 
 Document = dict[str, Any]
 ToYaml = Callable[[Any], str]
@@ -31,6 +33,9 @@ HOOK_PORT: Final = 9443
 METRICS_PORT: Final = 9090
 REPLICAS: Final = 2
 LABELS: Final = {"app.kubernetes.io/part-of": "weir"}
+#: The ConfigMap with the authorities whose client certificates are asked for, and where the operator finds it.
+CLIENT_AUTHORITIES: Final = "weir-operator-client-ca"
+_CLIENT_CA_FILE: Final = "/etc/weir/client-ca/ca.crt"
 _OPERATOR_LABELS: Final = {**LABELS, "app.kubernetes.io/name": OPERATOR}
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
@@ -48,6 +53,9 @@ class Installation:
     url: str = ""
     replicas: int = REPLICAS
     grace_seconds: int | None = None  #: None: as the operator decides by what it sees of the control plane
+    client_ca: str = ""  #: PEM of the authorities whose certificates callers must show; "": none is asked for
+    client_names: tuple[str, ...] = ()  #: for these names only
+    api_servers: tuple[str, ...] = ()  #: CIDRs that the NetworkPolicy lets in; (): any
 
     def check(self) -> None:
         """Raise InstallError when something of it cannot be used."""
@@ -60,12 +68,24 @@ class Installation:
                 "say where the operator runs: --image IMAGE for a Deployment in the cluster, or --url "
                 "https://HOST:PORT for a process that the API server can reach"
             )
+        if self.client_names and not self.client_ca:
+            raise InstallError("--client-name needs --client-ca-file, which says who may vouch for names")
+        for each in self.api_servers:
+            try:
+                ipaddress.ip_network(each)
+            except ValueError as error:
+                raise InstallError(f"--api-server-cidr {each}: {error}") from None
         if self.url:
             self.host()
             if self.grace_seconds is not None:
                 raise InstallError(
                     "--grace-seconds is for the operator in the cluster; outside of it, "
-                    f"say it where it is started: weir operator --url {self.url} --grace-seconds={self.grace_seconds}"
+                    f"say it where it is started: {self.command()} --grace-seconds={self.grace_seconds}"
+                )
+            if self.client_ca or self.api_servers:
+                raise InstallError(
+                    "--client-ca-file, --client-name and --api-server-cidr are for the operator in the cluster; "
+                    f"outside of it, {self.command()} takes the first two, and a firewall does the rest"
                 )
 
     def host(self) -> str:
@@ -79,14 +99,25 @@ class Installation:
             raise InstallError(
                 f"{self.url!r}: write it like https://host:9443; the API server speaks only https to hooks"
             )
-        if parts.username or parts.query or parts.fragment:
-            raise InstallError(f"{self.url!r}: a webhook's URL has no user, no query and no fragment")
+        if parts.username or parts.query or parts.fragment or parts.path.strip("/"):
+            raise InstallError(
+                f"{self.url!r}: a webhook's URL has no user, no query and no fragment, and its path is the operator's"
+            )
         return parts.hostname
 
+    def command(self) -> str:
+        """Return the command that starts the operator outside of the cluster, where the API server will call it."""
+        words = ["weir", "operator", "--url", self.url]
+        if self.namespace != NAMESPACE:
+            words += ["--namespace", self.namespace]
+        if self.host() != "localhost" and not _is_address(self.host()):
+            words += ["--bind-address", "0.0.0.0"]  # a name may lead to any address of that machine
+        return " ".join(words)
+
     def client_config(self) -> Document:
-        """Return how the API server reaches the hooks; whom it trusts is filled in by the operator."""
+        """Return how the API server reaches the hooks; whom it trusts and by which path is the operator's to write."""
         if self.url:
-            return {"url": self.url}
+            return {"url": origin(self.url)}
         return {"service": {"name": OPERATOR, "namespace": self.namespace, "port": 443}}
 
 
@@ -136,6 +167,15 @@ def foundation(installation: Installation) -> list[Document]:
         ),
         _object("v1", "Secret", CERTIFICATES, namespace, type="Opaque"),
         _object("v1", "ConfigMap", KNOWN_TRIPLES, namespace),
+        *(
+            [
+                _object(
+                    "v1", "ConfigMap", CLIENT_AUTHORITIES, namespace, data={"ca.crt": installation.client_ca}
+                )
+            ]
+            if installation.client_ca
+            else []
+        ),
         sentinel_service(namespace),
         sentinel_pod(namespace),
     ]
@@ -169,7 +209,7 @@ def workload(installation: Installation) -> list[Document]:
                 "selector": {"matchLabels": selector},
                 # A hook that is refused for a moment refuses writes: the new one answers before an old one goes.
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {"metadata": {"labels": _OPERATOR_LABELS}, "spec": _operator_pod(installation)},
+                "template": {"metadata": _pod_metadata(installation), "spec": _operator_pod(installation)},
             },
         ),
         _object(
@@ -180,11 +220,49 @@ def workload(installation: Installation) -> list[Document]:
             labels=_OPERATOR_LABELS,
             spec={"minAvailable": 1, "selector": {"matchLabels": selector}},
         ),
+        _object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            OPERATOR,
+            namespace,
+            labels=_OPERATOR_LABELS,
+            spec={
+                "podSelector": {"matchLabels": selector},
+                "policyTypes": ["Ingress"],
+                "ingress": _ingress(installation),
+            },
+        ),
     ]
+
+
+def _ingress(installation: Installation) -> list[Document]:
+    """Return what the NetworkPolicy lets in: the hooks from the API servers, the metrics from anywhere, no other port.
+
+    API servers call from the host network, which no selector of pods or namespaces matches; where nobody says their
+    addresses, the port of the hooks stays open and the path secret decides.
+    """
+    hooks: Document = {"ports": [{"port": HOOK_PORT, "protocol": "TCP"}]}
+    if installation.api_servers:
+        hooks["from"] = [{"ipBlock": {"cidr": each}} for each in installation.api_servers]
+    return [hooks, {"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]}]
+
+
+def _pod_metadata(installation: Installation) -> Document:
+    if not installation.client_ca:
+        return {"labels": _OPERATOR_LABELS}
+    # The operator reads authorities when it starts: other ones are other pods.
+    digest = hashlib.sha256(installation.client_ca.encode()).hexdigest()[:20]
+    return {"labels": _OPERATOR_LABELS, "annotations": {"weir.dev/client-ca": digest}}
 
 
 def _operator_pod(installation: Installation) -> Document:
     probe = {"port": METRICS_PORT, "scheme": "HTTP"}
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}]
+    # The TLS library reads keys from files only: they are in memory for that moment, never on a disk.
+    volumes: list[Document] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
+    if installation.client_ca:
+        mounts.append({"name": "client-ca", "mountPath": _CLIENT_CA_FILE.rpartition("/")[0]})
+        volumes.append({"name": "client-ca", "configMap": {"name": CLIENT_AUTHORITIES}})
     return {
         "serviceAccountName": OPERATOR,
         "priorityClassName": "system-cluster-critical",
@@ -220,11 +298,10 @@ def _operator_pod(installation: Installation) -> Document:
                 },
                 "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
                 "securityContext": restricted_container(),
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                "volumeMounts": mounts,
             }
         ],
-        # The TLS library reads keys from files only: they are in memory for that moment, never on a disk.
-        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+        "volumes": volumes,
     }
 
 
@@ -237,6 +314,8 @@ def operator_arguments(installation: Installation) -> list[str]:
         f"--secure-port={HOOK_PORT}",
         f"--metrics-port={METRICS_PORT}",
         *([] if installation.grace_seconds is None else [f"--grace-seconds={installation.grace_seconds}"]),
+        *([f"--client-ca-file={_CLIENT_CA_FILE}"] if installation.client_ca else []),
+        *(f"--client-name={name}" for name in installation.client_names),
     ]
 
 
@@ -259,6 +338,14 @@ def written(document: Document, to_yaml: ToYaml) -> str:
     return "\n".join(
         f"# {next(reasons)}\n{line}" if line.startswith("- apiGroups:") else line for line in text.split("\n")
     )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 # ── shapes ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,8 @@
-"""Would an installation work in this cluster? What decides it, asked before anything is written.
+"""Checks of a cluster before an installation: whether the operator would work there.
 
 Spec: stock.md 7, 12. The version, which operators are the cluster's own, the caller's rights, and whether one
-kube-controller-manager runs both taint eviction and endpoint slices.
-What surprises: what a managed control plane hides cannot be seen by anybody; that is a note, not a fault.
+kube-controller-manager runs both taint eviction and endpoint slices. What a managed control plane hides cannot be seen
+by anybody; that is a note, not a fault.
 Not here: whether an installation works (weir.install.health).
 """
 
@@ -30,7 +30,7 @@ _TO_MAKE: Final = (
     ("rbac.authorization.k8s.io", "clusterrolebindings", ""), ("rbac.authorization.k8s.io", "roles", "own"),
     ("rbac.authorization.k8s.io", "rolebindings", "own"), ("", "secrets", "own"), ("", "configmaps", "own"),
     ("", "services", "own"), ("", "pods", "own"), ("apps", "deployments", "own"),
-    ("policy", "poddisruptionbudgets", "own"),
+    ("policy", "poddisruptionbudgets", "own"), ("networking.k8s.io", "networkpolicies", "own"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", ""),
 )  # fmt: skip

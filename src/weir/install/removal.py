@@ -1,4 +1,4 @@
-"""How does the operator leave a cluster, and what stays behind?
+"""Removal of the operator from a cluster, in the safe order, and what stays behind.
 
 Spec: stock.md 9 and 11. The barrier goes first: without the operator it would only refuse. Then the hooks that lower,
 so that nothing new is held; then pods that are still held are let go; then everything else.
@@ -74,7 +74,7 @@ def removal_order(namespace: str) -> list[Document]:
     >>> [each["kind"] for each in removal_order("weir-system")][:2]
     ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration']
     """
-    return list(reversed(documents(Installation(namespace, image="any"))))
+    return list(reversed(documents(Installation(namespace, image="any", client_ca="any"))))
 
 
 async def remove(client: Client, plan: Plan) -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""What may the operator do in a cluster, and why each of it? The whole list; roles are made from it.
+"""The operator's rights in a cluster, each with its reason; the roles are made from this list.
 
 Least rights: what has a name is given by its name only, so that the operator may change its own Secret and its own two
 webhook configurations and nobody else's. It reads no other Secret, deletes nothing, and creates nothing outside of its
@@ -15,7 +15,7 @@ from weir.lowering.names import KNOWN_TRIPLES, OPERATOR, SENTINEL
 from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from weir.operator.control_plane import API_SERVERS
 
-#: The Secret with the certificate of the hooks.
+#: The Secret with the certificate and the path secrets of the hooks.
 CERTIFICATES: Final = "weir-operator-certificates"
 
 
@@ -58,7 +58,10 @@ RIGHTS: Final = (
         "knows the taints that exist; keeps the labels that stand for SemVer requirements and DaemonSets",
     ),
     Right(
-        "apps", ("daemonsets",), _WATCH, "keeps the label of the nodes that each lowered DaemonSet may use"
+        "apps",
+        ("daemonsets",),
+        ("get", *_WATCH),
+        "keeps the label of the nodes that each lowered DaemonSet may use",
     ),
     Right(
         "",
@@ -77,22 +80,22 @@ RIGHTS: Final = (
     Right(
         "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations",),
-        ("get", "patch"),
-        "lets the API server trust a renewed certificate",
+        ("get", *_WATCH, "patch"),
+        "lets the API server trust a renewed certificate and call a rotated path",
         names=(MUTATING_CONFIGURATION,),
     ),
     Right(
         "admissionregistration.k8s.io",
         ("validatingwebhookconfigurations",),
-        ("get", "patch"),
+        ("get", *_WATCH, "patch"),
         "the same for the barrier before nodes",
         names=(VALIDATING_CONFIGURATION,),
     ),
     Right(
         "",
         ("secrets",),
-        ("get", "update"),
-        "makes and renews the certificate of the hooks",
+        ("get", *_WATCH, "update"),
+        "makes and renews the certificate and the path secrets of the hooks",
         names=(CERTIFICATES,),
         own=True,
     ),

@@ -1,17 +1,21 @@
-"""Which requests does the API server show to weir, and what if weir does not answer? The webhooks, as data.
+"""The webhooks, as data: which requests the API server shows to weir, and what happens when weir does not answer.
 
 Spec: stock.md 9. `Fail` wherever going on without weir would be wrong, and matchConditions so narrow that this touches
 only objects with extended operators and nodes with a taint they did not have: plain pods, status, deletes, heartbeats,
 cordon and the removal of taints pass while weir is down. What weir can repair afterwards is `Ignore`.
-What surprises: `expression` is dropped before a hook sees it, so an object whose last-applied configuration still has
-one is shown too, to be refused.
-Not here: the answers (weir.lowering.admission), who serves them (weir.operator.hook_server).
+`expression` is dropped before a hook sees it, so an object whose last-applied configuration still has one is shown
+too, to be refused.
+The path of a webhook begins with a secret that the operator writes (`addressed`); manifests have no path.
+Not here: the answers (weir.lowering.admission), who serves them (weir.operator.hook_server), the secrets
+(weir.operator.path_secrets).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from weir.lowering.names import LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
 from weir.taints import wellknown
@@ -58,7 +62,7 @@ class Webhook:
     conditions: tuple[tuple[str, str], ...]
 
     def document(self, client_config: Document, own_user: str = "") -> Document:
-        """Return it as the API spells it; *client_config* lacks only the path, *own_user* is never shown."""
+        """Return it as the API spells it; *own_user* is never shown."""
         conditions = [{"name": name, "expression": text} for name, text in self.conditions]
         if own_user:
             own = f"request.userInfo.username != {_quoted(own_user)}"
@@ -66,7 +70,7 @@ class Webhook:
         document: Document = {
             "name": self.name,
             "admissionReviewVersions": ["v1"],
-            "clientConfig": _with_path(client_config, self.path),
+            "clientConfig": dict(client_config),
             "failurePolicy": self.failure_policy,
             "matchConditions": conditions,
             "matchPolicy": "Equivalent",
@@ -77,12 +81,6 @@ class Webhook:
         if self.mutating:
             document["reinvocationPolicy"] = "IfNeeded"
         return document
-
-
-def _with_path(client_config: Document, path: str) -> Document:
-    if "url" in client_config:
-        return {**client_config, "url": client_config["url"].rstrip("/") + path}
-    return {**client_config, "service": {**client_config["service"], "path": path}}
 
 
 def _quoted(text: str) -> str:
@@ -251,6 +249,46 @@ WEBHOOKS: Final = (
         (("new-taint", NEW_TRIPLE),),
     ),
 )
+
+
+_PATHS: Final = {hook.name: hook.path for hook in WEBHOOKS}
+#: Every path that is served, behind a secret.
+SERVED_PATHS: Final = frozenset(_PATHS.values())
+
+
+def addressed(client_config: Mapping[str, Any], name: str, secret: str) -> Document:
+    """Return the part of a clientConfig that names the path of webhook *name* behind *secret*; {} for another's.
+
+    >>> addressed({"url": "https://h:1/old"}, "nodes.lowered.weir.dev", "s")
+    {'url': 'https://h:1/s/node-barrier'}
+    >>> addressed({"service": {"name": "o", "namespace": "n"}}, "nodes.lowered.weir.dev", "s")
+    {'service': {'name': 'o', 'namespace': 'n', 'path': '/s/node-barrier'}}
+    """
+    if name not in _PATHS:
+        return {}
+    path = f"/{secret}{_PATHS[name]}"
+    if client_config.get("url"):
+        return {"url": f"{origin(client_config['url'])}{path}"}
+    return {"service": {**(client_config.get("service") or {}), "path": path}}
+
+
+def is_addressed(client_config: Mapping[str, Any], name: str, secret: str) -> bool:
+    """Return whether a clientConfig names the path of webhook *name* behind *secret*; True for another's."""
+    return addressed(client_config, name, secret).items() <= dict(client_config).items()
+
+
+def path_secret(client_config: Mapping[str, Any], name: str) -> str:
+    """Return the secret in the path that a clientConfig names for webhook *name*, or ""."""
+    url = client_config.get("url")
+    path = urlsplit(url).path if url else (client_config.get("service") or {}).get("path") or ""
+    own = _PATHS.get(name, "")
+    return path.removesuffix(own).removeprefix("/") if own and path.endswith(own) else ""
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def own_user(namespace: str = NAMESPACE) -> str:

@@ -1,4 +1,4 @@
-"""What does the operator count? How long hooks and barriers take, and what they had to do."""
+"""Metrics of the operator. No label is ever a caller's text: every set of label values is fixed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class OperatorMetrics:
             "How long a webhook took to answer, by path and by what it said (allowed, refused, failed).",
             ["path", "result"],
             buckets=_SECONDS,
+        )
+        self.refused = r.counter(
+            "weir_operator_refused_requests_total",
+            "Requests that were not the API server's and not read, by what gave them away "
+            "(head, method, path, name, body, room, unready).",
+            ["why"],
         )
         self.barrier_duration = r.histogram(
             "weir_operator_barrier_duration_seconds",
@@ -79,3 +85,7 @@ class OperatorMetrics:
         ).child()
         self.leader = r.gauge("weir_operator_leader", "1 on the replica that releases pods.").child()
         add_process_metrics(r)
+
+    def refuse(self, why: str) -> None:
+        """Count a request that is not heard."""
+        self.refused.child(why).inc()

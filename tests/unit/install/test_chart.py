@@ -35,13 +35,17 @@ def key(document: dict[str, object]) -> tuple[str, str]:
     return str(document["kind"]), str(document["metadata"]["name"])  # type: ignore[index]
 
 
+CALLERS = {"client_ca": "PEM\n", "client_names": ("a", "b"), "api_servers": ("192.0.2.0/24", "2001:db8::/64")}
+
+
 @pytest.mark.parametrize(
-    "namespace, replicas, grace_seconds", [("weir-system", 2, None), ("shop", 5, None), ("shop", 2, 10)]
+    "namespace, replicas, decided",
+    [("weir-system", 2, {}), ("shop", 5, {}), ("shop", 2, {"grace_seconds": 10}), ("shop", 2, CALLERS)],
 )
-def test_the_chart_renders_to_what_install_prints(namespace, replicas, grace_seconds):
+def test_the_chart_renders_to_what_install_prints(namespace, replicas, decided):
     image = "registry.example/weir:1"
-    wanted = documents(Installation(namespace, image, replicas=replicas, grace_seconds=grace_seconds))
-    chart = dict(files("1.2.3", to_yaml, grace_seconds))
+    wanted = documents(Installation(namespace, image, replicas=replicas, **decided))
+    chart = dict(files("1.2.3", to_yaml, Installation(**decided)))
     found = rendered(chart, namespace, image="registry.example/weir:1", replicas=replicas)
     assert sorted(found, key=key) == sorted((each for each in wanted if each["kind"] != "Namespace"), key=key)
 

@@ -9,12 +9,14 @@ from tests.stock.virtual import StockCluster
 from weir.cli.render import to_yaml
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.install.manifests import (
+    CLIENT_AUTHORITIES,
     Installation,
     InstallError,
     documents,
     foundation,
     written,
 )
+from weir.install.removal import removal_order
 from weir.install.rights import CERTIFICATES, RIGHTS
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
 from weir.simulation.cluster import Cluster
@@ -135,6 +137,40 @@ def test_the_operator_is_told_of_the_grace_that_somebody_decided(seconds, said):
     assert read.params["grace_seconds"] == seconds
 
 
+def test_the_network_policy_opens_two_ports_and_that_of_the_hooks_to_the_api_servers_that_are_named():
+    def ingress(**more):
+        found = [
+            each for each in documents(Installation(image="i", **more)) if each["kind"] == "NetworkPolicy"
+        ]
+        (policy,) = found
+        (deployment,) = (each for each in documents(IN_CLUSTER) if each["kind"] == "Deployment")
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+        return policy["spec"]["ingress"]
+
+    assert [rule["ports"][0]["port"] for rule in ingress()] == [9443, 9090]
+    assert all("from" not in rule for rule in ingress()), "nothing matches the host network of API servers"
+    hooks, metrics = ingress(api_servers=("192.0.2.0/28", "2001:db8::/64"))
+    assert hooks["from"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}, {"ipBlock": {"cidr": "2001:db8::/64"}}]
+    assert "from" not in metrics
+
+
+def test_the_operator_is_told_whose_certificates_count():
+    installation = Installation(image="i", client_ca="PEM", client_names=("kube-apiserver",))
+    found = {(each["kind"], each["metadata"]["name"]): each for each in documents(installation)}
+    assert found["ConfigMap", CLIENT_AUTHORITIES]["data"] == {"ca.crt": "PEM"}
+    pod = found["Deployment", OPERATOR]["spec"]["template"]
+    words = pod["spec"]["containers"][0]["args"]
+    assert "--client-ca-file=/etc/weir/client-ca/ca.crt" in words and "--client-name=kube-apiserver" in words
+    assert pod["spec"]["volumes"][-1]["configMap"]["name"] == CLIENT_AUTHORITIES
+    other = Installation(image="i", client_ca="OTHER")
+    (changed,) = (each for each in documents(other) if each["kind"] == "Deployment")
+    assert changed["spec"]["template"]["metadata"] != pod["metadata"], "another authority makes other pods"
+    assert ("ConfigMap", CLIENT_AUTHORITIES) in [
+        (each["kind"], each["metadata"]["name"]) for each in removal_order("weir-system")
+    ]
+
+
 def test_outside_nothing_runs_in_the_cluster():
     kinds = [each["kind"] for each in documents(OUTSIDE)]
     assert "Deployment" not in kinds and kinds.count("Service") == 1
@@ -150,8 +186,15 @@ def test_outside_nothing_runs_in_the_cluster():
         (Installation(url="https://h:port"), "write it like"),
         (Installation(url="https://u@h"), "no user"),
         (Installation(url="https://h?x=1"), "no user, no query"),
-        (Installation(url="https://h", grace_seconds=5), "weir operator --url https://h --grace-seconds=5"),
+        (
+            Installation(url="https://h", grace_seconds=5),
+            r"weir operator --url https://h --bind-address 0\.0\.0\.0 --grace-seconds=5",
+        ),
         (Installation("Weir_System", image="i"), "cannot be the name of a namespace"),
+        (Installation(url="https://h/hooks"), "its path is the operator's"),
+        (Installation(image="i", client_names=("a",)), "--client-name needs --client-ca-file"),
+        (Installation(image="i", api_servers=("10.0.0.1/8",)), "--api-server-cidr 10.0.0.1/8: "),
+        (Installation(url="https://h", client_ca="x"), "are for the operator in the cluster"),
     ],
 )
 def test_what_cannot_be_installed_is_said_in_one_line(wrong, says):

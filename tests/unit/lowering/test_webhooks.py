@@ -158,5 +158,8 @@ def test_the_configurations_hold_each_webhook_once_and_only_the_barrier_validate
     mutating = webhooks.mutating_configuration(config, user)["webhooks"]
     (barrier,) = webhooks.validating_configuration(config, user)["webhooks"]
     assert len(mutating) + 1 == len(webhooks.WEBHOOKS)
-    assert barrier["clientConfig"]["service"]["path"] == webhooks.NODE_BARRIER_PATH
+    assert "path" not in barrier["clientConfig"]["service"], "applying it again takes no secret away"
+    path = webhooks.addressed(config, barrier["name"], "s")["service"]["path"]
+    assert path == f"/s{webhooks.NODE_BARRIER_PATH}"
+    assert webhooks.path_secret({"service": {"path": path}}, barrier["name"]) == "s"
     assert barrier["failurePolicy"] == "Fail" and user in barrier["matchConditions"][0]["expression"]

@@ -1,17 +1,23 @@
-"""Webhook calls over TLS: what is answered, what is not, and that the end is the end."""
+"""Webhook calls over TLS: the API server is answered, anybody else refused by the head, and the end is the end."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
+from weir.certificates import issue, make_authority, subject_name
+from weir.cli.operator import _ask_for_certificates
 from weir.operator import hook_server
 from weir.operator.certificates import renewed
-from weir.operator.hook_server import serving
+from weir.operator.hook_server import REFUSALS, Callers, serving
+
+SECRET = "0123456789ab" * 4
+CALLERS = Callers(lambda secret: secret == SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +32,23 @@ def contexts(tmp_path_factory):
 
 
 async def echo(path, review):
-    if path == "/broken":
+    if path == "/templates":
         raise ValueError("a bug")
     return {"path": path, "uid": review["request"]["uid"]}
 
 
-def talk(contexts, *requests, ready=True, end_first=False):
+def talk(contexts, *requests, ready=True, end_first=False, callers=CALLERS):
     """Return what one connection answers to each request; b"" once it is closed."""
     server_tls, client_tls = contexts
 
     async def main():
         answers = []
-        async with serving(echo, lambda: ready, "127.0.0.1", 0, server_tls) as port:
+        async with serving(echo, lambda: ready, "127.0.0.1", 0, server_tls, callers) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
             for request in requests:
                 writer.write(request)
-                await writer.drain()
+                with suppress(ConnectionError):
+                    await writer.drain()
                 answers.append(await one(reader))
         if end_first:
             answers.append(await asyncio.wait_for(reader.read(), 10))
@@ -51,7 +58,7 @@ def talk(contexts, *requests, ready=True, end_first=False):
     async def one(reader):
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             return b""
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         return head.split(b"\r\n")[0] + b" " + await reader.readexactly(length)
@@ -59,11 +66,17 @@ def talk(contexts, *requests, ready=True, end_first=False):
     return asyncio.run(main())
 
 
-def post(path, body, *headers):
-    lines = [f"POST {path}?timeout=10s HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers]
+def post(path, body, *headers, secret=SECRET):
+    lines = [
+        f"POST /{secret}{path}?timeout=10s HTTP/1.1",
+        "Host: x",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
+AT_PODS = f"POST /{SECRET}/pods HTTP/1.1\r\n".encode()
 REVIEW = msgspec.json.encode({"request": {"uid": "u"}})
 
 
@@ -73,7 +86,7 @@ def test_reviews_are_answered_one_after_the_other_on_one_connection(contexts):
 
 
 def test_a_body_in_chunks_is_read(contexts):
-    head = b"POST /pods HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /%s/pods HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % SECRET.encode()
     chunks = b"5\r\n" + REVIEW[:5] + b"\r\n%x\r\n" % len(REVIEW[5:]) + REVIEW[5:] + b"\r\n0\r\n\r\n"
     assert talk(contexts, head + chunks)[0].startswith(b"HTTP/1.1 200")
 
@@ -83,12 +96,19 @@ def test_a_body_in_chunks_is_read(contexts):
     [
         (post("/pods", b"nonsense"), b"HTTP/1.1 400"),
         (post("/pods", b"{}"), b"HTTP/1.1 400"),
-        (post("/broken", REVIEW), b"HTTP/1.1 500 Internal Server Error a bug"),
+        (post("/templates", REVIEW), b"HTTP/1.1 500 Internal Server Error a bug"),
         (b"DELETE /pods HTTP/1.1\r\n\r\n", b"HTTP/1.1 405"),
         (b"GET /nothing HTTP/1.1\r\n\r\n", b"HTTP/1.1 404"),
         (b"GET /readyz HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK ok"),
         (b"hello\r\n\r\n", b"HTTP/1.1 400"),
-        (b"POST /pods HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"HTTP/1.1 413"),
+        (b"GET /readyz HTTP/1.1\r\nContent-Length: 5\r\n\r\n", b"HTTP/1.1 400"),
+        (b"POST /livez HTTP/1.1\r\nContent-Length: 5\r\n\r\n", b"HTTP/1.1 404"),
+        (post("", b"x" * 99, "Content-Length: 99", secret=SECRET), b"HTTP/1.1 400"),
+        (post("/pods", b"", "Transfer-Encoding: chunked"), b"HTTP/1.1 400"),
+        (post("/pods", b"", "Transfer-Encoding: gzip"), b"HTTP/1.1 400"),
+        (b"POST /pods HTTP/1.1\r\nContent-Length : 5\r\n\r\n", b"HTTP/1.1 400"),
+        (post("/pods", b"[" * 100_000), b"HTTP/1.1 400"),
+        (f"POST /{SECRET}/pods HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".encode(), b"HTTP/1.1 413"),
     ],
 )
 def test_anything_else_gets_a_clear_code(contexts, request_, start):
@@ -96,8 +116,9 @@ def test_anything_else_gets_a_clear_code(contexts, request_, start):
 
 
 def test_a_replica_that_does_not_know_the_cluster_yet_says_so(contexts):
-    answers = talk(contexts, post("/pods", REVIEW), b"GET /livez HTTP/1.1\r\n\r\n", ready=False)
-    assert answers[0].startswith(b"HTTP/1.1 503") and answers[1].startswith(b"HTTP/1.1 200")
+    (answer,) = talk(contexts, post("/pods", REVIEW), ready=False)
+    (alive,) = talk(contexts, b"GET /livez HTTP/1.1\r\n\r\n", ready=False)
+    assert answer.startswith(b"HTTP/1.1 503") and alive.startswith(b"HTTP/1.1 200")
 
 
 def test_open_connections_end_with_the_server(contexts):
@@ -110,11 +131,11 @@ def test_open_connections_end_with_the_server(contexts):
 @pytest.mark.parametrize(
     "request_, code",
     [
-        (b"POST /pods HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", b"413"),
-        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b"413"),
-        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"9" * 70_000 + b"\r\n", b"400"),
-        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000, b"400"),
-        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a" * 70_000 + b"\r\n", b"400"),
+        (AT_PODS + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", b"413"),
+        (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b"413"),
+        (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n" + b"9" * 70_000 + b"\r\n", b"400"),
+        (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000, b"400"),
+        (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a" * 70_000 + b"\r\n", b"400"),
     ],
 )
 def test_a_body_that_never_ends_is_refused(contexts, request_, code):
@@ -127,7 +148,7 @@ def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):
     server_tls, client_tls = contexts
 
     async def main():
-        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls) as port:
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
 
             async def send(request: bytes, source: str) -> asyncio.StreamReader:
                 reader, writer = await asyncio.open_connection(
@@ -155,11 +176,11 @@ def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):
 
 
 def test_too_many_connections_make_room_for_another(contexts, monkeypatch):
-    monkeypatch.setattr(hook_server, "_MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(hook_server, "_MOST_STRANGERS", 3)
     server_tls, client_tls = contexts
 
     async def main():
-        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls) as port:
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             opened = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(5)]
             gone = await asyncio.wait_for(opened[0][0].read(), 10)
             reader, writer = opened[-1]
@@ -171,3 +192,153 @@ def test_too_many_connections_make_room_for_another(contexts, monkeypatch):
 
     gone, answer = asyncio.run(main())
     assert (gone, answer[9:12]) == (b"", b"200")
+
+
+# ── who is not the API server ────────────────────────────────────────────────────────────────────
+
+
+class Reading:
+    """Remembers every piece of a body that the server has read."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.bytes = 0
+        read = hook_server._Body.read
+
+        async def counted(body, size):
+            try:
+                await read(body, size)
+            finally:
+                self.bytes += len(body.content)
+
+        monkeypatch.setattr(hook_server._Body, "read", counted)
+
+
+@pytest.mark.parametrize(
+    "secret, path",
+    [
+        ("", "pods"),
+        ("0" * 48, "/pods"),
+        (SECRET[:-1], "/pods"),
+        (SECRET + "0", "/pods"),
+        (SECRET.upper(), "/pods"),
+        ("%30" + SECRET[1:], "/pods"),
+        (SECRET, "/nothing"),
+        (SECRET, "//pods"),
+        (SECRET, "/pods/"),
+        (SECRET, "/" + "z" * 10_000),
+        ("\xe9\xff", "/pods"),
+    ],
+)
+def test_a_stranger_is_refused_before_the_body_is_read_and_the_connection_ends(
+    contexts, monkeypatch, secret, path
+):
+    reading, why = Reading(monkeypatch), []
+    callers = Callers(CALLERS.admits, refused=why.append)
+    request = post(path, REVIEW, secret=secret).decode().encode("latin-1")
+    answers = talk(contexts, request, post("/pods", REVIEW), callers=callers)
+    assert answers[0][9:12] == b"404" and answers[1] == b"", "and nothing more is heard on it"
+    assert (reading.bytes, why) == (0, ["path"])
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "CONNECT"])
+def test_other_methods_are_refused_before_the_body_is_read(contexts, monkeypatch, method):
+    reading = Reading(monkeypatch)
+    answers = talk(contexts, post("/pods", REVIEW).replace(b"POST", method.encode(), 1))
+    assert answers[0][9:12] == b"405" and reading.bytes == 0
+
+
+def test_reasons_of_refusals_are_a_fixed_set(contexts):
+    why: list[str] = []
+    callers = Callers(CALLERS.admits, frozenset({"nobody"}), why.append)
+    for request in (
+        post("/pods", REVIEW),
+        b"hello\r\n\r\n",
+        post("/x", REVIEW),
+        b"PUT /x HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nContent-Length: 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n\r\n",
+    ):
+        talk(contexts, request, callers=callers)
+    assert why == ["name", "head", "path", "method", "body", "head"]
+    assert set(why) <= set(REFUSALS)
+
+
+def test_strangers_never_take_the_place_of_the_api_server(contexts, monkeypatch):
+    """However many come from its own address, a connection that has proven itself stays, busy or idle."""
+    monkeypatch.setattr(hook_server, "_MOST_STRANGERS", 2)
+    server_tls, client_tls = contexts
+    goes_on = asyncio.Event()
+
+    async def slow(path, review):
+        await goes_on.wait()
+        return {"uid": review["request"]["uid"]}
+
+    async def main():
+        async with serving(slow, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
+            writer.write(post("/pods", REVIEW))
+            await asyncio.sleep(0.05)
+            flood = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(12)]
+            goes_on.set()
+            first = await asyncio.wait_for(reader.readuntil(b"}"), 10)
+            writer.write(post("/pods", REVIEW))
+            second = await asyncio.wait_for(reader.readuntil(b"}"), 10)
+            for _, each in (*flood, (reader, writer)):
+                each.transport.abort()
+            return first[9:12], second[9:12]
+
+    assert asyncio.run(main()) == (b"200", b"200")
+
+
+def test_a_stranger_has_little_time(contexts, monkeypatch):
+    monkeypatch.setattr(hook_server, "_STRANGER_SECONDS", 0.05)
+    server_tls, client_tls = contexts
+
+    async def main():
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
+            writer.write(b"POST /pods HT")
+            found = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            return found
+
+    assert asyncio.run(main()) == b""
+
+
+# ── client certificates ──────────────────────────────────────────────────────────────────────────
+
+
+def client(folder, trusted, name, *, of=None):
+    """Return the files of a client certificate for *name*, of the *trusted* authority or another."""
+    now = datetime.now(UTC)
+    made = issue(of or trusted, subject_name(name), now, timedelta(days=1), names=[], client=True)
+    (folder / f"{name}.crt").write_bytes(made.certificate)
+    (folder / f"{name}.key").write_bytes(made.key)
+    return folder / f"{name}.crt", folder / f"{name}.key"
+
+
+def test_only_certificates_of_the_authority_and_for_an_allowed_name_are_heard(tmp_path):
+    now = datetime.now(UTC)
+    made = renewed(None, ["127.0.0.1"], now)
+    trusted, other = (make_authority(name, now, timedelta(days=1)) for name in ("front", "other"))
+    (tmp_path / "c").write_bytes(made.leaf)
+    (tmp_path / "k").write_bytes(made.leaf_key)
+    (tmp_path / "ca").write_bytes(trusted.certificate)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "c", tmp_path / "k")
+    _ask_for_certificates(server, tmp_path / "ca")
+    callers = Callers(CALLERS.admits, frozenset({"kube-apiserver"}))
+
+    def asked(name, of=None):
+        context = ssl.create_default_context(cadata=made.authority.decode())
+        if name:
+            context.load_cert_chain(*client(tmp_path, trusted, name, of=of))
+        try:
+            return talk((server, context), post("/pods", REVIEW), callers=callers)[0][9:12]
+        except (ssl.SSLError, ConnectionError):
+            return b"TLS"
+
+    assert asked("kube-apiserver") == b"200"
+    assert asked("somebody") == b"403"
+    assert asked("kube-apiserver", of=other) in (b"TLS", b"")
+    assert asked("") in (b"TLS", b"")

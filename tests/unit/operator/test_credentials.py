@@ -1,4 +1,4 @@
-"""The hooks always show a certificate that the API server trusts: at first, renewed, and whoever renews it."""
+"""Credentials of the hooks: a certificate that is trusted and a path that is secret, at first, renewed, by anybody."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from weir.client.tls import trusting
+from weir.lowering.webhooks import (
+    MUTATING_CONFIGURATION,
+    VALIDATING_CONFIGURATION,
+    addressed,
+    mutating_configuration,
+    path_secret,
+    validating_configuration,
+)
 from weir.operator.certificates import (
     AUTHORITY_RENEWAL,
     LEAF_LIFETIME,
     CertificateError,
     Certificates,
-    ServingCertificate,
     renewed,
-    wait_until_served,
 )
+from weir.operator.credentials import Credentials, wait_until_served
+from weir.operator.path_secrets import OVERLAP, SETTLED
 from weir.simulation.cluster import Cluster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,8 +62,8 @@ def configuration(kind: str, *names: str) -> dict[str, object]:
     }
 
 
-def serving(cluster: Cluster, *, names: tuple[str, ...] = (NAME,)) -> ServingCertificate:
-    return ServingCertificate(
+def serving(cluster: Cluster, *, names: tuple[str, ...] = (NAME,)) -> Credentials:
+    return Credentials(
         cluster.client,
         cluster.clock,
         namespace="default",
@@ -65,7 +73,7 @@ def serving(cluster: Cluster, *, names: tuple[str, ...] = (NAME,)) -> ServingCer
     )
 
 
-async def all_of(*replicas: ServingCertificate) -> None:
+async def all_of(*replicas: Credentials) -> None:
     await asyncio.gather(*(one.ensure() for one in replicas))
 
 
@@ -195,3 +203,126 @@ def test_without_the_secret_it_says_what_to_do_and_goes_on_trying():
         cluster.apply(SECRET)
         cluster.advance(5)
         assert one.served is not None
+
+
+# ── the path ─────────────────────────────────────────────────────────────────────────────────────
+
+OWN = (
+    ("MutatingWebhookConfiguration", MUTATING_CONFIGURATION),
+    (
+        "ValidatingWebhookConfiguration",
+        VALIDATING_CONFIGURATION,
+    ),
+)
+SERVICE = {"service": {"name": "weir-operator", "namespace": "default", "port": 443}}
+
+
+def own(cluster: Cluster, **more) -> Credentials:
+    return Credentials(
+        cluster.client,
+        cluster.clock,
+        namespace="default",
+        secret="certs",
+        names=[NAME],
+        configurations=OWN,
+        **more,
+    )
+
+
+def used(cluster: Cluster) -> set[str]:
+    """Return the secrets that the configurations name."""
+    return {
+        path_secret(hook["clientConfig"], hook["name"])
+        for kind, name in OWN
+        for hook in cluster.get(kind, name, "")["webhooks"]
+    }
+
+
+@pytest.fixture(params=[SERVICE, {"url": "https://192.0.2.1:9443"}], ids=["service", "url"])
+def installed(request):
+    with Cluster(nodes=0) as cluster:
+        cluster.apply(SECRET, mutating_configuration(request.param), validating_configuration(request.param))
+        yield cluster, request.param
+
+
+def test_both_configurations_get_one_secret_path_and_only_it_is_admitted(installed):
+    cluster, config = installed
+    one = own(cluster)
+    assert not one.admits("") and used(cluster) == {""}
+    cluster._do(one.ensure())
+    (secret,) = used(cluster)
+    assert one.admits(secret) and not one.admits("") and len(secret) == 48
+    cluster.apply(mutating_configuration(config), validating_configuration(config))
+    cluster._do(one.ensure())
+    assert used(cluster) == {secret}, "whoever applies manifests again takes nothing away for long"
+
+
+def test_what_others_take_away_is_mended_at_once(installed):
+    cluster, config = installed
+    one = own(cluster)
+    cluster._do(one.ensure())
+    (secret,) = used(cluster)
+    cluster.background(one.run())
+    cluster.advance(20)
+    patch = {"webhooks": []}
+    for kind, name in OWN:
+        found = cluster.get(kind, name, "")
+        for hook in found["webhooks"]:
+            hook["clientConfig"] = {**hook["clientConfig"], **addressed(config, hook["name"], "forged")}
+        patch = {"webhooks": found["webhooks"]}
+        cluster.patch(kind, name, patch)
+    cluster.advance(0.5)
+    assert used(cluster) == {secret}
+
+
+def test_a_rotation_is_never_ahead_of_a_replica_and_the_old_path_works_meanwhile(installed):
+    cluster, _ = installed
+    both = [own(cluster), own(cluster)]
+    cluster._do(all_of(*both))
+    (first,) = used(cluster)
+    for one in both:
+        cluster.background(one.run())
+    for _ in range(60 * 25):
+        cluster.advance(60)
+        assert all(one.admits(secret) for one in both for secret in used(cluster))
+        if used(cluster) != {first}:
+            break
+    (second,) = used(cluster)
+    assert second != first and all(one.admits(first) for one in both)
+    cluster.advance(OVERLAP + timedelta(minutes=1))
+    assert not any(one.admits(first) for one in both)
+
+
+def test_a_process_that_starts_makes_a_new_secret_unless_another_just_did(installed):
+    cluster, _ = installed
+    cluster._do(own(cluster).ensure())
+    (first,) = used(cluster)
+    cluster._do(own(cluster).ensure())
+    cluster.advance(timedelta(hours=1))
+    cluster._do(own(cluster).ensure())
+    again = own(cluster)
+    cluster._do(again.ensure())
+    assert used(cluster) == {first}, "not before every replica has read it"
+    cluster.advance(SETTLED)
+    cluster._do(again.ensure())
+    assert first not in used(cluster) and again.admits(first)
+
+
+def test_emptying_the_secret_ends_the_old_path_at_once(installed):
+    cluster, _ = installed
+    one = own(cluster)
+    cluster._do(one.ensure())
+    (first,) = used(cluster)
+    cluster.patch("Secret", "certs", {"data": None}, "default")
+    cluster._do(one.ensure())
+    assert first not in used(cluster) and not one.admits(first)
+
+
+def test_with_a_certificate_of_somebody_elses_the_path_is_secret_too(installed):
+    cluster, _ = installed
+    one = own(cluster, static=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    cluster._do(one.ensure())
+    (secret,) = used(cluster)
+    assert one.admits(secret) and one.served is None
+    for kind, name in OWN:
+        assert not any("caBundle" in hook["clientConfig"] for hook in cluster.get(kind, name, "")["webhooks"])
