@@ -1,4 +1,4 @@
-"""Which synthetic labels does a node carry?
+"""Synthetic labels of a node.
 
 Spec: stock.md 8. One for each SemVer requirement of a pod, a template or a volume that its labels satisfy, and one for
 each DaemonSet with extended tolerations that may run on it. The hook gives a node its labels in the write that changes
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from weir.lowering.affinity import relabelled, requirement_labels
 from weir.lowering.daemonsets import may_run
@@ -18,6 +18,8 @@ from weir.lowering.names import label_key
 from weir.lowering.triples import triples_of
 
 Document = dict[str, Any]
+#: Distinct SemVer requirements of a cluster that have labels: every node carries one for each that it satisfies.
+MOST_REQUIREMENTS: Final = 512
 #: Whether a pod of the DaemonSet with this label runs on the node with this name.
 RunsHere = Callable[[str, str], bool]
 

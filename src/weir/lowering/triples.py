@@ -1,4 +1,4 @@
-"""Which taints exist? A taint as (key, value, effect): all that a toleration's verdict depends on.
+"""Taint triples (key, value, effect): all that a toleration's verdict depends on, and the table of those that exist.
 
 Spec: stock.md 1 and 6. Entries are written for the triples that are known. Those of nodes are known because nodes are
 watched and every write of a new one passes the barrier; Kubernetes' own come and go with conditions, past any hook, so
@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from weir.lowering.webhooks import CONDITION_KEYS
 from weir.objects.core import Taint
 from weir.taints import wellknown
+from weir.validate.tolerations import EFFECTS
+from weir.values.names import check_label_key, check_label_value
 
 Document = dict[str, Any]
+
+
+_LONGEST: Final = 512  # longer than any key or value that is valid: looked at first
+#: The table: below what a ConfigMap takes (1 MiB), with room for whatever else somebody keeps there.
+MOST_ROWS: Final = 10_000
+MOST_TABLE_BYTES: Final = 900_000
+_LONGEST_ROW: Final = 1024
+_MOST_LISTED: Final = 5
 
 
 class Triple(NamedTuple):
@@ -44,6 +54,16 @@ class Triple(NamedTuple):
         """Whether it is one of Kubernetes' own, which no barrier is told of."""
         return self.key in CONDITION_KEYS
 
+    @property
+    def valid(self) -> bool:
+        """Whether an API server takes it: the form and length of key and value, and the effect."""
+        return (
+            self.effect in EFFECTS
+            and max(len(self.key), len(self.value)) <= _LONGEST
+            and not check_label_key(self.key)
+            and not check_label_value(self.value)
+        )
+
 
 #: Kubernetes' own, for conditions and cordons, and the one people set when a node will not come back.
 WELL_KNOWN: Final = (
@@ -68,6 +88,12 @@ def new_triples(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> tuple[
     return tuple(triple for triple in triples_of(new) if triple not in before and not triple.conditional)
 
 
+def listed(triples: Sequence[Triple]) -> str:
+    """Return the first few of *triples* in words, and how many more there are."""
+    shown = ", ".join(map(str, triples[:_MOST_LISTED]))
+    return f"{shown} and {len(triples) - _MOST_LISTED} more" if len(triples) > _MOST_LISTED else shown
+
+
 # ── the shared table ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -82,9 +108,21 @@ def table_data(triples: Iterable[Triple], now: str) -> dict[str, str]:
 
 
 def read_table(config_map: Mapping[str, Any] | None) -> dict[Triple, str]:
-    """Return the triples in the ConfigMap with the time each was last used; what is damaged is left out."""
-    texts = ((config_map or {}).get("data") or {}).values()
-    return {row[0]: row[1] for row in map(_row, texts) if row is not None}
+    """Return the triples in the ConfigMap with the time each was last used.
+
+    What is damaged, or stands under another key than its own, is left out, and so is what is beyond `MOST_ROWS`.
+    """
+    found: dict[Triple, str] = {}
+    for key, text in ((config_map or {}).get("data") or {}).items():
+        row = _row(text) if len(text) <= _LONGEST_ROW else None
+        if row is not None and len(found) < MOST_ROWS and table_key(row[0]) == key:
+            found[row[0]] = row[1]
+    return found
+
+
+def row_bytes(triple: Triple) -> int:
+    """Return how many bytes of the ConfigMap a triple takes, at most."""
+    return 80 + len(json.dumps(triple).encode())
 
 
 @lru_cache(maxsize=4096)
@@ -92,8 +130,9 @@ def _row(text: str) -> tuple[Triple, str] | None:
     """Return one triple of the table and when it was last used: the table is read again and again, its rows stay."""
     try:
         key, value, effect, used = json.loads(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     if not all(isinstance(part, str) for part in (key, value, effect, used)):
         return None
-    return Triple(key, value, effect), used
+    triple = Triple(key, value, effect)
+    return (triple, used) if triple.valid else None

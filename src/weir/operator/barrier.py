@@ -1,13 +1,17 @@
-"""May this node get these taints now? Yes, once every pod that tolerates them says so in stock words.
+"""The barrier before node writes: a node gets new taints once every pod that tolerates them says so in stock words.
 
 Spec: stock.md 6, in this order: the new triples into the table that all replicas share; this replica's copy of the pods
 up to date; entries for every pod bound here and every pending one; and, where a bound pod needs them against
 NoExecute, kube-controller-manager's own sign that it has seen the pods. Only then is the write admitted. Any replica
 can do it: what orders it with releases on another is the table and the pods' resourceVersions.
-What surprises: nothing but NoExecute is waited for to the end, since no other taint takes a pod off its node; a pending
-pod whose entry comes a moment later is placed a moment later. Gated pods get entries too, although their release would
-add them: the patch makes a release that read the table too early fail with a conflict. When time runs out the work goes
-on, and the writer's next try is quick.
+Nothing but NoExecute is waited for to the end, since no other taint takes a pod off its node; a pending pod whose entry
+comes a moment later is placed a moment later. Gated pods get entries too, although their release would add them: the
+patch makes a release that read the table too early fail with a conflict. When time runs out the work goes on, and the
+writer's next try is quick.
+A node that does not exist yet concerns only the pods that are bound to its name: schedulers see it with its taints from
+the first, and what it brings is recorded when the cluster shows it.
+Triples that no node has are held on a budget (weir.operator.holds): a write that is announced and never stored is
+forgotten.
 Not here: the sign (weir.operator.sentinel), the table (weir.operator.known_triples), the queue of pending pods
 (weir.operator.pending).
 """
@@ -22,14 +26,21 @@ from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.errors import WeirError
 from weir.lowering.tolerations import LoweredList, extended_verdict
-from weir.lowering.triples import Triple
+from weir.lowering.triples import Triple, listed
 from weir.operator.entries import Entries, Written, lacks
+from weir.operator.holds import Holds
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
+from weir.operator.node_taints import NodeTaints
 from weir.operator.pending import PendingPods, key_of
 from weir.operator.sentinel import Sentinel
 from weir.operator.views import LoweredPod
 
+#: Triples that were announced and that no node has, and how fast those come back that never came to one.
+MOST_HELD: Final = 512
+REFILL_SECONDS: Final = 30.0
+#: Writes that are prepared at once; the work for one goes on when its writer has given up.
+MOST_PREPARED: Final = 256
 #: Patches of bound pods, of all barriers together: who came first is ready first, instead of all at the end.
 AT_ONCE: Final = 32
 #: A node write that evicts nobody waits so long for pending pods, so that they find a new node ready for them.
@@ -42,6 +53,10 @@ class NoRoom(WeirError):
 
 class Unconfirmed(WeirError):
     """What kube-controller-manager shows proves nothing here, and nothing else protects the pods."""
+
+
+class Busy(WeirError):
+    """More is announced than the cluster shows; the write may be tried again."""
 
 
 class TimedOut(WeirError):
@@ -60,23 +75,33 @@ class Barrier:
         entries: Entries,
         pending: PendingPods,
         metrics: OperatorMetrics,
+        taints: NodeTaints,
     ) -> None:
-        self._clock, self._pods, self._known = clock, pods, known
+        self._clock, self._pods, self._known, self._taints = clock, pods, known, taints
         self._sentinel, self._entries, self._pending, self._metrics = sentinel, entries, pending, metrics
         #: What kube-controller-manager runs without; "" where it runs all that a sign of it rests on.
         self.apart = ""
         self._room = asyncio.Semaphore(AT_ONCE)
         self._running: dict[tuple[str, tuple[Triple, ...]], asyncio.Task[int]] = {}
+        self._holds: Holds[Triple] = Holds(clock, MOST_HELD, REFILL_SECONDS)
+        taints.appeared = self._holds.shown
 
-    async def hold(self, node: str, triples: tuple[Triple, ...], seconds: float) -> int:
-        """Return how many pods got an entry, once *node* may get *triples*.
+    async def hold(
+        self, node: str, triples: tuple[Triple, ...], seconds: float, *, created: bool = False
+    ) -> int:
+        """Return how many pods got an entry, once *node*, which exists unless it is *created*, may get *triples*.
 
-        Raises NoRoom, Unconfirmed, TimedOut, ApiError.
+        Raises Busy, NoRoom, NotRecorded, Unconfirmed, TimedOut, ApiError.
         """
         began = self._clock.monotonic()
         task = self._running.get((node, triples))
         if task is None:
-            task = asyncio.ensure_future(self._prepare(node, triples))
+            unshown = [triple for triple in triples if triple not in self._taints]
+            if len(self._running) >= MOST_PREPARED or not self._holds.take(unshown):
+                self._metrics.barriers.child("failed").inc()
+                raise Busy("too many taints are announced that no node has; nothing was changed, try again")
+            prepare = self._prepare_new if created else self._prepare
+            task = asyncio.ensure_future(prepare(node, triples))
             self._running[node, triples] = task
             task.add_done_callback(lambda _: self._running.pop((node, triples), None))
             task.add_done_callback(_retrieve)
@@ -86,7 +111,7 @@ class Barrier:
             if not task.done():
                 self._metrics.barriers.child("timed_out").inc()
                 raise TimedOut(
-                    f"not every pod is ready for {', '.join(map(str, triples))} on node {node} after {seconds:g} s; "
+                    f"not every pod is ready for {listed(triples)} on node {node} after {seconds:g} s; "
                     "nothing was changed on the node, try again"
                 )
             try:
@@ -120,6 +145,14 @@ class Barrier:
             self._check_room(node, meanwhile)
             await self._confirm(node)
         return sum(1 for _, result in (*written, *meanwhile) if result.added)
+
+    async def _prepare_new(self, node: str, triples: tuple[Triple, ...]) -> int:
+        """Make the pods ready that are bound to a node which comes back under its name."""
+        evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
+        written = await self._add(node, self._bound_here(node, evicting), evicting)
+        if self._unseen(node, evicting, written):
+            await self._confirm(node)
+        return sum(1 for _, result in written if result.added)
 
     async def _let_in(self, node: str, triples: tuple[Triple, ...]) -> int:
         """Give pending pods their entries, and wait for that as long as a usual cluster takes: nobody is in danger."""

@@ -1,4 +1,4 @@
-"""What does the operator do besides answering? It releases pods, labels nodes, and puts right what passed the hooks.
+"""Controller of the operator: releases pods, labels nodes, and puts right what passed the hooks.
 
 Spec: stock.md 5, 8, 11. Only the elected replica acts. A gated pod is released when the table of triples has been read
 after the pod was seen, the nodes carry the labels of its requirements, and its entries are complete, all in one patch.
@@ -10,7 +10,7 @@ Not here: the patches themselves (weir.operator.entries), writes of nodes (weir.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -26,8 +26,9 @@ from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 from weir.operator.entries import Entries, lacks
-from weir.operator.known_triples import KnownTriples
+from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
+from weir.operator.node_taints import NodeTaints
 from weir.operator.pending import PendingPods
 from weir.operator.rules import Rules
 from weir.operator.views import LoweredPod
@@ -37,7 +38,7 @@ NODES: Final = by_kind("v1", "Node")
 WORKERS: Final = 32
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
-FORGET_SECONDS: Final = 300.0
+FORGET_SECONDS: Final = 60.0
 #: A label on nodes goes when nothing has asked for it so long: a workload that is replaced asks again at once.
 UNUSED_SECONDS: Final = 1800.0
 #: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
@@ -83,16 +84,17 @@ class Controller:
         entries: Entries,
         pending: PendingPods,
         metrics: OperatorMetrics,
+        taints: NodeTaints,
     ) -> None:
-        self._client, self._clock = client, clock
+        self._client, self._clock, self._taints = client, clock, taints
         self._pods, self._nodes, self._rules = pods, nodes, rules
         self._known, self._entries, self._pending, self._metrics = known, entries, pending, metrics
         self._log = Log("weir.operator")
         self._queue: WorkQueue[Hashable] | None = None
         self._new: set[Triple] = set()  #: that not every pending pod is known to have been completed for
-        self._unused: dict[
-            str, float
-        ] = {}  #: synthetic labels on nodes that nothing asks for, and since when
+        #: Synthetic labels on nodes that nothing asks for, and since when.
+        self._unused: dict[str, float] = {}
+        self._added: set[str] = set()  #: nodes that are new here: no barrier recorded their taints
         pods.listen(self._pod_changed)
         nodes.listen(self._node_changed)
         known.listeners.append(self._learned)
@@ -125,21 +127,25 @@ class Controller:
     async def _take_over(self) -> None:
         """Take in what was there before: taints of nodes first, then every pod."""
         await self._known.read()
-        await self._known.add(self._in_use())
+        await self._record(self._taints.all())
         self._every_node()
         for pod in self._pods:
             if pod.lowered:
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
                 self._look_at_grace(pod)
 
-    def _in_use(self) -> set[Triple]:
-        return {triple for node in self._nodes for triple in triples_of(node) if not triple.conditional}
+    async def _record(self, triples: Iterable[Triple]) -> None:
+        """Take what nodes have into the table, as far as there is room."""
+        try:
+            await self._known.add([triple for triple in triples if triple.valid])
+        except NotRecorded as error:
+            self._log.warning("Pods get no entries for some taints of nodes", error=str(error))
 
     async def _forget(self) -> None:
         while True:
             await self._clock.sleep(FORGET_SECONDS)
             try:
-                gone = await self._known.forget(self._in_use())
+                gone = await self._known.forget(self._taints.all())
                 await self._drop_unused_labels()
             except (errors.ApiError, Unreachable) as error:
                 self._log.warning("The table of taints could not be tidied", error=str(error))
@@ -150,6 +156,8 @@ class Controller:
     async def _drop_unused_labels(self) -> None:
         """Take synthetic labels off nodes that nothing has asked for since long; a new pod brings its label again."""
         now, known = self._clock.monotonic(), self._rules.labels.known()
+        # a DaemonSet that was announced and is not stored: its label goes at once
+        self._unused |= dict.fromkeys(self._rules.expire(), now - UNUSED_SECONDS)
         marked = {node["metadata"]["name"]: _synthetic(node) - known for node in self._nodes}
         unused = {label for labels in marked.values() for label in labels}
         self._unused = {label: self._unused.get(label, now) for label in unused}
@@ -192,8 +200,11 @@ class Controller:
             self._look_at_grace(pod)
 
     def _node_changed(self, old: Document | None, new: Document | None) -> None:
-        if self._queue is not None and new is not None:
-            self._add(NodeKey(new["metadata"]["name"]))
+        if self._queue is None or new is None:
+            return
+        if old is None:
+            self._added.add(new["metadata"]["name"])
+        self._add(NodeKey(new["metadata"]["name"]))
 
     def _learned(self, triples: set[Triple]) -> None:
         self._new |= triples
@@ -258,7 +269,7 @@ class Controller:
 
     async def release(self, pod: LoweredPod) -> None:
         """Complete a pod that is held and let it go, unless its node is not ready for it."""
-        if pod.label and not self._daemon_may_run(pod):
+        if pod.label and pod.daemon and not self._daemon_may_run(pod):
             await self._reconcile_node(pod.target)
             return
         await self._known.read()  # begun after the pod was seen: no barrier before it is missed
@@ -280,7 +291,7 @@ class Controller:
 
     def _daemon_may_run(self, pod: LoweredPod) -> bool:
         node = self._nodes.get(ObjectKey("", pod.target))
-        tolerations = self._rules.labels.daemonsets.get(pod.label)
+        tolerations = self._rules.tolerations_of(pod.label, pod.metadata.namespace)
         return node is not None and tolerations is not None and may_run(tolerations, triples_of(node), False)
 
     async def label_nodes(self) -> None:
@@ -328,6 +339,7 @@ class Controller:
     async def _reconcile_node(self, name: str) -> None:
         node = self._nodes.get(ObjectKey("", name))
         if node is None:
+            self._added.discard(name)
             return
         triples = triples_of(node)
         if self._unknown(triples):
@@ -335,8 +347,11 @@ class Controller:
                 self._known.read()
             )  # the barrier of another replica knows them: what is new is looked at then
         if passed := self._unknown(triples):
-            self._log.warning("A node got taints past the hook", node=name, taints=",".join(map(str, passed)))
-            await self._known.add(passed)
+            if name not in self._added:
+                shown = ",".join(map(str, passed[:10]))
+                self._log.warning("A node got taints past the hook", node=name, taints=shown)
+            await self._record(passed)
+        self._added.discard(name)
         for pod in self._pods.by_index("node", name):
             if lacks(pod, triples, self._entries.native_numeric):
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))

@@ -1,8 +1,10 @@
-"""What does a webhook call come to? The pure answer, or the barrier's, with a time limit and a count.
+"""Answers to webhook calls: the pure answer, or the barrier's, with a time limit and a count.
 
-Spec: stock.md 2 (dry runs write nothing and remember nothing), 5, 6, 9. A replica that does not know the cluster yet
-answers 503, which the API server takes as no answer: `Fail` refuses then.
-Not here: the answers (weir.lowering.admission), HTTP (weir.operator.hook_server).
+Spec: stock.md 2 (dry runs write nothing and remember nothing), 5, 6, 9. A review changes nothing by itself: what it
+names is compared with what the cluster shows (weir.operator.shown), its taints are validated as an API server does, and
+what is held because of it is dropped unless the cluster shows it soon (weir.operator.holds). A replica that does not
+know the cluster yet answers 503, which the API server takes as no answer: `Fail` refuses then.
+Not here: the answers (weir.lowering.admission), HTTP and who is heard (weir.operator.hook_server).
 """
 
 from __future__ import annotations
@@ -13,25 +15,31 @@ from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Unreachable
+from weir.client.cache import ObjectKey
 from weir.client.events import Recorder, reference
 from weir.clock import Clock
 from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, respond
 from weir.lowering.daemonsets import daemonset_label
 from weir.lowering.templates import template_of
-from weir.lowering.triples import new_triples
+from weir.lowering.triples import Triple, listed, new_triples
 from weir.observe.logs import Log
-from weir.operator.barrier import Barrier, NoRoom, TimedOut, Unconfirmed
+from weir.operator.barrier import Barrier, Busy, NoRoom, TimedOut, Unconfirmed
 from weir.operator.entries import Entries
-from weir.operator.known_triples import KnownTriples
+from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.rules import Rules
+from weir.operator.shown import Shown
+from weir.validate.taints import validate_taints
 
 Document = dict[str, Any]
 
 #: Below the webhook's own limit, so that the writer gets a reason and not a broken connection.
 BARRIER_SECONDS: Final = 8.0
 LABELLING_SECONDS: Final = 8.0
+#: Of one write; a node has a handful.
+MOST_NEW_TAINTS: Final = 64
+_LONGEST_TEXT: Final = 300
 
 
 class Hooks:
@@ -47,30 +55,32 @@ class Hooks:
         metrics: OperatorMetrics,
         recorder: Recorder,
         label_nodes: Callable[[], Awaitable[None]],
+        shown: Shown,
     ) -> None:
+        self._shown = shown
         self._clock, self._known, self._rules, self._label_nodes = clock, known, rules, label_nodes
         self._barrier, self._entries, self._metrics, self._recorder = barrier, entries, metrics, recorder
         self._log = Log("weir.operator")
 
     async def review(self, path: str, review: Mapping[str, Any]) -> Document:
-        """Return the answer to *review*, sent to the webhook at *path*."""
+        """Return the answer to *review*, sent to the webhook at *path*, which is one that is served."""
         began = self._clock.monotonic()
         request = review.get("request") or {}
         result = "failed"
         try:
-            given = await self._answer(path, request)
-            result = "allowed" if given.allowed else "refused"
+            decision = await self._answer(path, request)
+            result = "allowed" if decision.allowed else "refused"
         finally:
             self._metrics.hook_duration.child(path, result).observe(self._clock.monotonic() - began)
-        if not given.allowed:
+        if not decision.allowed:
             self._log.info(
                 "Refused",
                 path=path,
-                object=f"{request.get('namespace') or ''}/{request.get('name') or ''}",
-                code=given.code,
-                reason=given.message,
+                object=_short(f"{request.get('namespace') or ''}/{request.get('name') or ''}"),
+                code=decision.code,
+                reason=_short(decision.message),
             )
-        return respond(review, given)
+        return respond(review, decision)
 
     async def _answer(self, path: str, request: Mapping[str, Any]) -> Answer:
         if path == webhooks.NODE_BARRIER_PATH:
@@ -81,50 +91,97 @@ class Hooks:
             rules=self._rules.labels,
             runs_here=self._rules.runs_here,
         )
-        given = answer(path, request, cluster)
-        if path == webhooks.DAEMONSET_PATH and given.document is not None and not request.get("dryRun"):
-            given = await self._label_first(request, given)
-        return given
+        decision = answer(path, request, cluster)
+        if path == webhooks.DAEMONSET_PATH and decision.document is not None and not request.get("dryRun"):
+            decision = await self._label_first(request, decision)
+        return decision
 
-    async def _label_first(self, request: Mapping[str, Any], given: Answer) -> Answer:
+    async def _label_first(self, request: Mapping[str, Any], decision: Answer) -> Answer:
         """Label the nodes of a DaemonSet that is lowered while its pods run: on others they would be deleted."""
         before = template_of(request.get("oldObject") or {}, "DaemonSet")
-        after = template_of(given.document or {}, "DaemonSet")
+        after = template_of(decision.document or {}, "DaemonSet")
         if not request.get("oldObject") or not daemonset_label(after) or daemonset_label(before):
-            return given
-        self._rules.expect(after)
+            return decision
         try:
             async with asyncio.timeout(LABELLING_SECONDS):
+                stored = await self._shown.daemonset(request)
+                if stored is None:
+                    return _not_shown("DaemonSet")
+                metadata = stored["metadata"]
+                if not self._rules.expect(ObjectKey(metadata["namespace"], metadata["name"]), after):
+                    return Answer(
+                        code=429, message="too many DaemonSets get labels for their nodes, try again"
+                    )
                 await self._label_nodes()
         except (TimeoutError, errors.ApiError, Unreachable) as error:
             return Answer(
                 code=429,
                 message=f"nodes could not be labelled for this DaemonSet yet, try again: {str(error) or 'out of time'}",
             )
-        return given
+        return decision
 
     async def _hold(self, request: Mapping[str, Any]) -> Answer:
         node: Document = request.get("object") or {}
         triples = new_triples(node, request.get("oldObject"))
         if not triples or request.get("dryRun"):
             return Answer()
-        name = (node.get("metadata") or {}).get("name") or request.get("name") or ""
-        about = reference(node, "Node")
-        written = ", ".join(map(str, triples))
+        if len(triples) > MOST_NEW_TAINTS:
+            return Answer(code=403, message=f"more than {MOST_NEW_TAINTS} new taints in one write")
+        if not all(triple.valid for triple in triples):
+            return Answer(
+                code=422, message="; ".join(map(str, validate_taints(_taints(node)))) or "invalid taints"
+            )
+        name = (node.get("metadata") or {}).get("name") or ""
+        created = not request.get("oldObject")
         try:
-            patched = await self._barrier.hold(name, triples, BARRIER_SECONDS)
+            if created:
+                if await self._shown.named_node(name) is not None:
+                    return Answer()  # the API server refuses it: it is there already
+            else:
+                stored = await self._shown.node(request)
+                if stored is None:
+                    return _not_shown("Node")
+                triples = tuple(dict.fromkeys((*triples, *new_triples(node, stored))))
+        except (errors.ApiError, Unreachable) as error:
+            return Answer(
+                code=429, message=f"node {name} could not be looked at, try again: {_short(str(error))}"
+            )
+        return await self._make_ready(node, name, triples, created)
+
+    async def _make_ready(
+        self, node: Document, name: str, triples: tuple[Triple, ...], created: bool
+    ) -> Answer:
+        about = reference(node, "Node")
+        try:
+            patched = await self._barrier.hold(name, triples, BARRIER_SECONDS, created=created)
         except TimedOut as error:
             self._recorder.record(about, "Warning", "TaintHeldBack", str(error))
             return Answer(code=429, message=str(error))
-        except (NoRoom, Unconfirmed) as error:
+        except Busy as error:
+            return Answer(code=429, message=str(error))
+        except (NoRoom, NotRecorded, Unconfirmed) as error:
             self._recorder.record(about, "Warning", "TaintRefused", str(error))
             return Answer(code=403, message=str(error))
         except (errors.ApiError, Unreachable) as error:
             return Answer(
-                code=429, message=f"pods could not be made ready for {written} on node {name}: {error}"
+                code=429,
+                message=f"pods could not be made ready for {listed(triples)} on node {name}: {_short(str(error))}",
             )
         if patched:
             self._recorder.record(
-                about, "Normal", "Lowered", f"{patched} pods got an entry for {written} first"
+                about, "Normal", "Lowered", f"{patched} pods got an entry for {listed(triples)} first"
             )
         return Answer()
+
+
+def _not_shown(kind: str) -> Answer:
+    return Answer(code=429, message=f"the cluster does not show this {kind} as the request has it, try again")
+
+
+def _taints(node: Document) -> list[Document]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _short(text: str) -> str:
+    """Return *text* as a log or an answer may hold it."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"

@@ -1,12 +1,14 @@
-"""Which taints do pods have entries for? One table for all replicas, in a ConfigMap.
+"""The table of taints that pods have entries for: one ConfigMap for all replicas.
 
 Spec: stock.md 6, step 1. A barrier on one replica and the release of a pod on another must not miss each other, so the
 table is in the cluster: a barrier writes the new triples there before it looks at pods, and a release reads them there
 after it has seen its pod. Each triple has a key of its own, so that adding is a merge patch that never conflicts.
-A triple that no node has had for a while is taken out; its entries in pods stay and do no harm.
-What surprises: a triple's stamp is renewed when a barrier meets it again, because one that is about to be taken out
-must not be relied on.
-Not here: which pods need an entry (weir.operator.entries).
+A triple that no node has had for `FORGOTTEN` is taken out; its entries in pods stay and do no harm. A triple's stamp is
+renewed when a barrier meets it again after `FRESH`, because one that is about to be taken out must not be relied on.
+The table is bounded in rows and bytes, and only triples that an API server takes come in. Should it refuse a row all
+the same, that row is dropped, logged and counted, and the rest of the batch is written.
+Not here: which pods need an entry (weir.operator.entries), how many triples that no node shows may come in
+(weir.operator.holds).
 """
 
 from __future__ import annotations
@@ -18,17 +20,33 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client
 from weir.clock import Clock
+from weir.errors import WeirError
 from weir.lowering.names import KNOWN_TRIPLES, OPERATOR
-from weir.lowering.triples import WELL_KNOWN, Triple, read_table, table_data, table_key
+from weir.lowering.triples import (
+    MOST_ROWS,
+    MOST_TABLE_BYTES,
+    WELL_KNOWN,
+    Triple,
+    read_table,
+    row_bytes,
+    table_data,
+    table_key,
+)
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
+from weir.observe.logs import Log
 from weir.operator.coalesced import Coalesced
+from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.views import version_of
 
 CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
 #: A stamp younger than this is relied on; one older than the second, of a triple that no node has, is taken out.
-FRESH: Final = timedelta(minutes=10)
-FORGOTTEN: Final = timedelta(minutes=30)
+FRESH: Final = timedelta(seconds=RENEW_SECONDS)
+FORGOTTEN: Final = timedelta(seconds=HOLD_SECONDS)
+
+
+class NotRecorded(WeirError):
+    """A triple cannot come into the table; the text says why and what to do."""
 
 
 def _moment(text: str) -> datetime:
@@ -49,6 +67,10 @@ class KnownTriples:
         self._write = Coalesced(self._flush)
         self.read = Coalesced(self._read)
         self.listeners: list[Callable[[set[Triple]], None]] = []
+        self.dropped: Callable[[], None] = lambda: (
+            None
+        )  #: is told of every row that the API server calls invalid
+        self._log = Log("weir.operator")
         self.known: tuple[Triple, ...] = WELL_KNOWN
 
     async def _read(self) -> None:
@@ -69,7 +91,10 @@ class KnownTriples:
             listener(set(new))
 
     async def add(self, triples: Iterable[Triple]) -> None:
-        """Return when every one of *triples* is in the table and will stay there for a while."""
+        """Return when every one of *triples* is in the table and will stay there for a while.
+
+        Raises NotRecorded when one cannot come in, and what the write raises.
+        """
         limit = self._clock.now() - FRESH
         wanted = [
             triple
@@ -78,25 +103,50 @@ class KnownTriples:
         ]
         if not wanted:
             return
+        if invalid := [triple for triple in wanted if not triple.valid]:
+            raise NotRecorded(f"{len(invalid)} taints are none that an API server takes")
         self._wanted |= set(wanted)
         await self._write()
+        if missing := [triple for triple in wanted if triple not in self._table]:
+            raise NotRecorded(
+                f"the table of known taints has no room for {missing[0]}: {len(self._table)} of at most {MOST_ROWS} "
+                "rows; use fewer distinct values"
+            )
 
     async def _flush(self) -> None:
-        """Write what everybody wanted until now in one patch."""
+        """Write what everybody wanted until now; who wants a row that does not come in finds it missing."""
         wanted, self._wanted = self._wanted, set()
-        if not wanted:
-            return
-        data = table_data(wanted, format_time(self._clock.now()))
+        room = MOST_TABLE_BYTES - sum(map(row_bytes, self._table))
+        rows = len(self._table)
+        batch = [triple for triple in wanted if triple in self._table]
+        for triple in wanted.difference(batch):
+            if rows < MOST_ROWS and row_bytes(triple) <= room:
+                rows, room = rows + 1, room - row_bytes(triple)
+                batch.append(triple)
+        if batch:
+            await self._write_rows(batch)
+
+    async def _write_rows(self, batch: list[Triple]) -> None:
+        """Write rows in one patch; where the API server calls it invalid, in two, down to the row that is at fault."""
         try:
-            written = await self._client.patch(
+            self._take(await self._patch(table_data(batch, format_time(self._clock.now()))))
+        except (errors.Invalid, errors.BadRequest, errors.RequestTooLarge) as error:
+            if len(batch) == 1:
+                self.dropped()
+                self._log.warning(
+                    "The API server takes no row for a taint", taint=str(batch[0]), error=str(error)[:300]
+                )
+                return
+            for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+                await self._write_rows(half)
+
+    async def _patch(self, data: dict[str, str]) -> dict[str, Any]:
+        try:
+            return await self._client.patch(
                 CONFIG_MAPS, KNOWN_TRIPLES, {"data": data}, self._namespace, field_manager=OPERATOR
             )
         except errors.NotFound:
-            written = await self._create(data)
-        except BaseException:
-            self._wanted |= wanted  # whoever comes next tries again
-            raise
-        self._take(written)
+            return await self._create(data)
 
     async def _create(self, data: dict[str, str]) -> dict[str, Any]:
         document = {

@@ -27,6 +27,10 @@ class OperatorMetrics:
             "(head, method, path, name, body, room, unready).",
             ["why"],
         )
+        self.dropped = r.counter(
+            "weir_operator_dropped_taints_total",
+            "Rows of the table of known taints that the API server called invalid and that were dropped.",
+        )
         self.barrier_duration = r.histogram(
             "weir_operator_barrier_duration_seconds",
             "How long a node write waited until every pod was ready for its new taints.",

@@ -1,7 +1,8 @@
-"""What do synthetic labels stand for just now? Requirements and DaemonSets, as long as somebody uses them.
+"""Label rules: what synthetic node labels stand for, as long as a pod, a DaemonSet or a volume uses them.
 
-A requirement is in use while a pod, a DaemonSet's template or a volume has it. Every replica keeps the rules, because
-every replica answers the hook that labels nodes.
+Every replica keeps the rules, because every replica answers the hook that labels nodes. A label is one DaemonSet's: a
+template that names another's is not believed, and neither is a DaemonSet of which a review speaks before the cluster
+shows it, for longer than a moment (weir.operator.holds).
 Not here: what a rule says about a node (weir.lowering.node_labels).
 """
 
@@ -9,14 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from weir.client.cache import Cache
+from weir.client.cache import Cache, ObjectKey
+from weir.clock import Clock
 from weir.lowering.daemonsets import automatic, daemonset_label, original_tolerations
-from weir.lowering.names import REQUIREMENTS
-from weir.lowering.node_labels import LabelRules
+from weir.lowering.names import REQUIREMENTS, daemonset_hash, label_key
+from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
 from weir.lowering.tolerations import read_originals
+from weir.operator.holds import Holds
 from weir.operator.views import LoweredPod
+
+#: DaemonSets that were announced with a label and are not stored with it, and how fast lost ones come back.
+MOST_EXPECTED: Final = 64
+REFILL_SECONDS: Final = 10.0
 
 Document = dict[str, Any]
 
@@ -25,11 +32,19 @@ class Rules:
     """The label rules, kept up to date from what uses them."""
 
     def __init__(
-        self, pods: Cache[LoweredPod], daemonsets: Cache[Document], volumes: Cache[Document]
+        self,
+        clock: Clock,
+        pods: Cache[LoweredPod],
+        daemonsets: Cache[Document],
+        volumes: Cache[Document],
     ) -> None:
         self.labels = LabelRules()
         self.changed: Callable[[], None] = lambda: None
         self._used: Counter[str] = Counter()
+        self._requirements: dict[str, Document] = {}  #: all that are used; the first of them have labels
+        self._owners: dict[str, ObjectKey] = {}  #: the DaemonSet of each label
+        self._expected: dict[ObjectKey, str] = {}  #: labels of DaemonSets that are not stored with them yet
+        self._holds: Holds[ObjectKey] = Holds(clock, MOST_EXPECTED, REFILL_SECONDS)
         self._pods = pods
         pods.listen(self._pod)
         daemonsets.listen(self._daemonset)
@@ -37,7 +52,16 @@ class Rules:
 
     def runs_here(self, label: str, node: str) -> bool:
         """Return whether a pod of the DaemonSet with this label runs on the node."""
-        return any(not pod.ended and pod.node for pod in self._pods.by_index("daemon", f"{label} {node}"))
+        owner = self._owners.get(label)
+        return owner is not None and any(
+            not pod.ended and pod.node and pod.metadata.namespace == owner.namespace
+            for pod in self._pods.by_index("daemon", f"{label} {node}")
+        )
+
+    def tolerations_of(self, label: str, namespace: str) -> list[Document] | None:
+        """Return the tolerations of the DaemonSet in *namespace* that has this label, or None."""
+        owner = self._owners.get(label)
+        return self.labels.daemonsets.get(label) if owner and owner.namespace == namespace else None
 
     def _pod(self, old: LoweredPod | None, new: LoweredPod | None) -> None:
         before = old.requirements if old is not None else ()
@@ -49,38 +73,69 @@ class Rules:
         self._count(_requirements(old), _requirements(new))
 
     def _daemonset(self, old: Document | None, new: Document | None) -> None:
+        key = _key(new or old or {})
         before, after = _template(old), _template(new)
         self._count(_requirements(before), _requirements(after))
         label, known = daemonset_label(after), daemonset_label(before)
         if known and known != label:
-            self.labels.daemonsets.pop(known, None)
-            self.changed()
+            self._drop(known, key)
         if label:
-            self.expect(after)
+            if self._expected.get(key) == label:
+                del self._expected[key]
+            self._holds.shown([key])
+            self._claim(label, key, after)
 
-    def expect(self, template: Document) -> None:
-        """Take in the template of a lowered DaemonSet, which may not be stored yet."""
-        label, tolerations = (
-            daemonset_label(template),
-            [*original_tolerations(template), *automatic(template)],
-        )
+    def expect(self, daemonset: ObjectKey, template: Document) -> bool:
+        """Take in the template of a DaemonSet that is about to get a label; False when too many are announced."""
+        label = daemonset_label(template)
+        if not self._holds.take([daemonset]):
+            return False
+        if (earlier := self._expected.get(daemonset, label)) != label:
+            self._drop(earlier, daemonset)
+        self._expected[daemonset] = label
+        self._claim(label, daemonset, template)
+        return True
+
+    def expire(self) -> set[str]:
+        """Drop what was announced and never stored; return the labels that nodes may have got for it."""
+        gone = {self._expected.pop(key, ""): key for key in self._holds.expired()}
+        gone.pop("", None)
+        for label, key in gone.items():
+            self._drop(label, key)
+        return set(gone)
+
+    def _claim(self, label: str, daemonset: ObjectKey, template: Document) -> None:
+        if self._owners.setdefault(label, daemonset) != daemonset:
+            first = label_key(daemonset_hash(*daemonset, original_tolerations(template)))
+            if label != first:
+                return  # another's: this template was written by hand
+            self._owners[label] = daemonset
+        tolerations = [*original_tolerations(template), *automatic(template)]
         if self.labels.daemonsets.get(label) != tolerations:
             self.labels.daemonsets[label] = tolerations
             self.changed()
 
+    def _drop(self, label: str, daemonset: ObjectKey) -> None:
+        if self._owners.get(label) == daemonset:
+            del self._owners[label]
+            self.labels.daemonsets.pop(label, None)
+            self.changed()
+
     def _count(self, before: Mapping[str, Document], after: Mapping[str, Document]) -> None:
-        new = False
+        if before.keys() == after.keys():
+            return
         for hash_, requirement in after.items():
             self._used[hash_] += 1
-            if hash_ not in self.labels.requirements:
-                self.labels.requirements[hash_] = requirement
-                new = True
+            self._requirements.setdefault(hash_, requirement)
         for hash_ in before:
             self._used[hash_] -= 1
             if self._used[hash_] <= 0:
                 del self._used[hash_]
-                self.labels.requirements.pop(hash_, None)
-        if new:
+                self._requirements.pop(hash_, None)
+        labelled = dict(list(self._requirements.items())[:MOST_REQUIREMENTS])
+        is_new = not labelled.keys() <= self.labels.requirements.keys()
+        self.labels.requirements = labelled
+        if is_new:
             self.changed()
 
 
@@ -92,6 +147,11 @@ def daemon_index(pod: LoweredPod) -> Iterable[str]:
 def node_index(pod: LoweredPod) -> Iterable[str]:
     """Return where a lowered pod is found: by its node, "" while it has none."""
     return (pod.node,) if pod.lowered else ()
+
+
+def _key(document: Mapping[str, Any]) -> ObjectKey:
+    metadata = document["metadata"]
+    return ObjectKey(metadata.get("namespace") or "", metadata["name"])
 
 
 def _template(daemonset: Document | None) -> Document:

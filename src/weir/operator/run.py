@@ -2,7 +2,7 @@
 
 Spec: stock.md. Hooks are answered as soon as this replica knows the cluster, elected or not. The order at the start:
 what the cluster has itself, the sentinel, the copies of its objects, the table; then hooks, then acting.
-Not here: serving (weir.operator.hook_server), certificates (weir.operator.certificates), flags (weir.cli.operator).
+Not here: serving (weir.operator.hook_server), credentials (weir.operator.credentials), flags (weir.cli.operator).
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from weir.operator.hooks import Hooks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.native import has_numeric
+from weir.operator.node_taints import NodeTaints
 from weir.operator.pending import PendingPods
 from weir.operator.precautions import Precautions
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
+from weir.operator.shown import Shown
 from weir.operator.stand_by import StandBy
 from weir.operator.views import LoweredPod, pod_decoder
 
@@ -129,12 +131,21 @@ class Operator:
         pods.add_index("node", node_index)
         pods.add_index("daemon", daemon_index)
         self.known = KnownTriples(client, clock, namespace)
+        self.known.dropped = self.metrics.dropped.child().inc
+        self.taints = NodeTaints(self._nodes.cache)
         self.entries = Entries(client, self.metrics, self._recorder)
-        self.rules = Rules(pods, self._daemonsets.cache, self._volumes.cache)
+        self.rules = Rules(clock, pods, self._daemonsets.cache, self._volumes.cache)
         self.sentinel = Sentinel(client, clock, namespace, pods, self._slices.cache, self.metrics)
         self._pending = PendingPods(pods, self.known, self.entries)
         self.barrier = Barrier(
-            clock, pods, self.known, self.sentinel, self.entries, self._pending, self.metrics
+            clock,
+            pods,
+            self.known,
+            self.sentinel,
+            self.entries,
+            self._pending,
+            self.metrics,
+            self.taints,
         )
         self.controller = Controller(
             client,
@@ -146,6 +157,7 @@ class Operator:
             self.entries,
             self._pending,
             self.metrics,
+            self.taints,
         )
         self._precautions = Precautions(
             client,
@@ -174,6 +186,7 @@ class Operator:
             self.metrics,
             self._recorder,
             self.controller.label_nodes,
+            Shown(client, self._nodes.cache, self._daemonsets.cache),
         )
         self._ready = asyncio.Event()
         self.metrics.known.look = lambda: float(len(self.known.known))

@@ -1,7 +1,7 @@
-"""What does the operator keep of pods? Of a lowered one all it decides on, of any other its name.
+"""What the operator keeps of pods: of a lowered one all it decides on, of any other its name.
 
 A cluster has far more plain pods than lowered ones, and pods of one workload have the same tolerations: these are
-decoded once and shared.
+decoded once and shared. Marks are what users may write as well: originals count only as read_originals verifies them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from weir.lowering.grace import graced
-from weir.lowering.names import GATE, GRACE, LABEL_PREFIX, REQUIREMENTS, TOLERATIONS
+from weir.lowering.names import GATE, GRACE, REQUIREMENTS, TOLERATIONS, labelled_hash
 from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
 
@@ -92,6 +92,7 @@ class LoweredPod(msgspec.Struct, frozen=True):
     tolerations: Tolerations | None = None
     requirements: tuple[tuple[str, Any], ...] = ()
     label: str = ""  #: of the DaemonSet it belongs to
+    daemon: bool = False  #: a DaemonSet controls it
     address: str = ""  #: of the sentinel
 
     @property
@@ -113,6 +114,11 @@ class _Annotations(msgspec.Struct, gc=False):
     requirements: str = msgspec.field(default="", name=REQUIREMENTS)
 
 
+class _Owner(msgspec.Struct, gc=False):
+    kind: str = ""
+    controller: bool | None = None
+
+
 class _Meta(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     namespace: str = ""
@@ -120,6 +126,7 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     deletion_timestamp: str | None = None
     annotations: _Annotations | None = None
+    owner_references: tuple[_Owner, ...] | None = None
 
 
 class _Gate(msgspec.Struct, gc=False):
@@ -158,12 +165,13 @@ def pod_decoder(sentinel: tuple[str, str] = ("", "")) -> Callable[[bytes | msgsp
         pod = _decode(raw)
         meta, spec = pod.metadata, pod.spec
         named = PodMeta(meta.name, meta.namespace, meta.resource_version, meta.uid)
-        label = next((key for key in spec.node_selector or () if key.startswith(LABEL_PREFIX)), "")
+        label = next((key for key in spec.node_selector or () if labelled_hash(key)), "")
+        gates = tuple(gate.name for gate in spec.scheduling_gates or ())
         annotations = meta.annotations
         if annotations is None or not (annotations.tolerations or annotations.requirements):
             annotations = None
         address = pod.status.pod_ip if (meta.namespace, meta.name) == sentinel else ""
-        if annotations is None and not label:
+        if annotations is None and not label and GATE not in gates:
             return LoweredPod(named, address=address)
         tolerations = None
         requirements: tuple[tuple[str, Any], ...] = ()
@@ -176,11 +184,14 @@ def pod_decoder(sentinel: tuple[str, str] = ("", "")) -> Callable[[bytes | msgsp
             lowered=True,
             node=spec.node_name,
             target=spec.node_name or (_target(bytes(spec.affinity)) if label else ""),
-            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+            gates=gates,
             ended=meta.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"),
             tolerations=tolerations,
             requirements=requirements,
             label=label,
+            daemon=any(
+                owner.controller and owner.kind == "DaemonSet" for owner in meta.owner_references or ()
+            ),
         )
 
     return decode
