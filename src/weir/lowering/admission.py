@@ -1,7 +1,6 @@
-"""What does weir answer to an AdmissionReview?
+"""Answers to AdmissionReviews: the changed object, or a refusal in the words of a server that has the feature.
 
-Spec: stock.md 2, 5, 8. An answer is the changed object, or a refusal in the words that a server with the feature would
-use. Nothing is remembered: a dry run gets the same answer as the write itself.
+Spec: stock.md 2, 5, 8. Nothing is remembered: a dry run gets the same answer as the write itself.
 Not here: the barrier, which waits for the cluster (weir.operator.barrier); what changes
 (weir.lowering.tolerations, weir.lowering.templates, weir.lowering.daemonsets, weir.lowering.affinity).
 """
@@ -21,7 +20,7 @@ from weir.lowering.affinity import mark_volume, volume_problems
 from weir.lowering.daemonsets import daemonset_label, exact_pod, lower_daemonset
 from weir.lowering.grace import split_grace
 from weir.lowering.names import GATE, REQUIREMENTS
-from weir.lowering.node_labels import LabelRules
+from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
 from weir.lowering.templates import (
     annotated,
     mark_template,
@@ -30,12 +29,20 @@ from weir.lowering.templates import (
     template_problems,
     with_template,
 )
-from weir.lowering.tolerations import MOST_ENTRIES, complete, read_originals, unite
+from weir.lowering.tolerations import (
+    MOST_ENTRIES,
+    MOST_ORIGINALS,
+    complete,
+    is_extended,
+    read_originals,
+    unite,
+)
 from weir.lowering.triples import Triple
 
 Document = dict[str, Any]
 
 _INVALID: Final = 422
+_LONGEST_MESSAGE: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class Cluster:
     native_numeric: bool = False
     rules: LabelRules = field(default_factory=LabelRules)
     runs_here: Callable[[str, str], bool] = lambda label, node: False
+    #: The label of nodes that a DaemonSet, by namespace and name, was given before it is stored with it, or "".
+    announced: Callable[[str, str], str] = lambda namespace, name: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ def answer(path: str, request: Mapping[str, Any], cluster: Cluster) -> Answer:
         case webhooks.TEMPLATE_PATH | webhooks.DAEMONSET_PATH:
             return _workload(new, request, cluster)
         case webhooks.VOLUME_PATH:
-            return _volume(new)
+            return _volume(new, cluster)
         case webhooks.NODE_LABELS_PATH:
             return _node(new, cluster)
     return Answer(code=404, message=f"weir serves no webhook at {path}")
@@ -86,7 +95,10 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
         spec["tolerations"], _ = split_grace(exact_pod(marked))  # grace is copied from a bound pod
     annotations = metadata.get("annotations")
     originals = read_originals(annotations)
-    lowered = originals or read_originals(annotations, REQUIREMENTS) or daemonset_label(new)
+    requirements = read_originals(annotations, REQUIREMENTS)
+    if refusal := _no_labels(requirements, cluster):
+        return refusal
+    lowered = originals or requirements or daemonset_label(new)
     if old:
         before = old.get("spec") or {}
         spec["tolerations"] = unite(spec.get("tolerations") or [], before.get("tolerations") or (), originals)
@@ -122,16 +134,32 @@ def _workload(new: Document, request: Mapping[str, Any], cluster: Cluster) -> An
         namespace = request.get("namespace") or metadata.get("namespace") or ""
         name = metadata.get("name") or metadata.get("generateName") or ""
         label = daemonset_label(template_of(request.get("oldObject") or {}, kind))
+        label = label or cluster.announced(namespace, name)
         lowered = lower_daemonset(template, namespace, name, cluster.native_numeric, label)
     else:
         lowered = mark_template(template, cluster.native_numeric)
     return Answer(with_template(new, kind, lowered))
 
 
-def _volume(new: Document) -> Answer:
+def _no_labels(requirements: Mapping[str, Document], cluster: Cluster) -> Answer | None:
+    """Return a refusal where nodes would get more synthetic labels than they may have."""
+    if len(cluster.rules.requirements.keys() | requirements.keys()) <= MOST_REQUIREMENTS:
+        return None
+    if requirements.keys() <= cluster.rules.requirements.keys():
+        return None
+    return Answer(
+        code=_INVALID,
+        message=f"pods and volumes of this cluster have {MOST_REQUIREMENTS} distinct SemVer requirements on nodes "
+        "already, and each is a label of every node that satisfies it; use one of those, or remove some",
+    )
+
+
+def _volume(new: Document, cluster: Cluster) -> Answer:
     if found := volume_problems(new):
         return Answer(code=_INVALID, message="; ".join(found))
     marked, requirements = mark_volume(new)
+    if refusal := _no_labels(requirements, cluster):
+        return refusal
     metadata = dict(marked.get("metadata") or {})
     changed = annotated(metadata.get("annotations"), {REQUIREMENTS: requirements})
     if changed is not None:
@@ -158,8 +186,13 @@ def _refusal(new: Document, template: Mapping[str, Any], at: str) -> Answer | No
             f"tolerate more than you wrote; write the expression as operator and value instead: "
             f"{{operator: CEL, value: {json.dumps(text, ensure_ascii=False)}}}",
         )
+    tolerations = (template.get("spec") or {}).get("tolerations") or ()
+    if sum(map(is_extended, tolerations)) > MOST_ORIGINALS:
+        return Answer(
+            code=_INVALID, message=f"{at}spec.tolerations: more than {MOST_ORIGINALS} extended entries"
+        )
     found = template_problems(template, at)
-    return Answer(code=_INVALID, message="; ".join(found)) if found else None
+    return Answer(code=_INVALID, message="; ".join(found)[:_LONGEST_MESSAGE]) if found else None
 
 
 def _lost_expressions(
@@ -172,7 +205,9 @@ def _lost_expressions(
         for name in at.split(".")[:-1]:
             applied = applied.get(name) or {}
         sent = (applied.get("spec") or {}).get("tolerations") or []
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
+        return
+    if not isinstance(sent, list):
         return
     kept = (template.get("spec") or {}).get("tolerations") or []
     if any(entry.get("expression") for entry in kept):

@@ -11,20 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from weir.gates import ALL_FEATURES, EXTENDED
+from weir.gates import ALL_FEATURES
 from weir.lowering.names import LABEL_VALUE, REQUIREMENTS, label_key, labelled_hash, requirement_hash
+from weir.lowering.requirements import is_extended_requirement, requirement_problems
 from weir.lowering.tolerations import read_originals
 from weir.objects.core import NodeSelectorRequirement
 from weir.selectors.node import match_requirement
-from weir.taints.operators import find_in_affinity
-from weir.validate.node_selector import validate_node_selector_term
-from weir.validate.ratchet import Options
 
 Document = dict[str, Any]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_EVERY_FORM: Final = Options(frozenset(EXTENDED))
 
 
 def mark_affinity(
@@ -74,20 +71,14 @@ def _mark_term(
     expressions = []
     for requirement in term["matchExpressions"]:
         hash_ = labelled_hash(requirement.get("key") or "")
-        if _is_extended(requirement):
+        if is_extended_requirement(requirement):
             hash_ = requirement_hash(requirement)
             found[hash_] = dict(requirement)
             requirement = {"key": label_key(hash_), "operator": "In", "values": [LABEL_VALUE]}
-        elif hash_ in known and requirement_hash(known[hash_]) == hash_:
+        elif hash_ in known:
             found[hash_] = known[hash_]
         expressions.append(dict(requirement))
     return {**term, "matchExpressions": expressions}
-
-
-def _is_extended(requirement: Mapping[str, Any]) -> bool:
-    """Return whether stock clusters do not have the requirement's operator."""
-    operator = find_in_affinity(requirement.get("operator"))
-    return operator is not None and bool(operator.affinity_gate)
 
 
 def affinity_problems(affinity: Mapping[str, Any] | None, at: str) -> list[str]:
@@ -108,10 +99,10 @@ def volume_problems(volume: Mapping[str, Any]) -> list[str]:
 
 def _term_problems(terms: Any, at: str) -> list[str]:
     return [
-        str(error)
+        error
         for t, term in enumerate(terms)
-        if any(_is_extended(r) for r in term.get("matchExpressions") or ())
-        for error in validate_node_selector_term(term, at.format(t), _EVERY_FORM, check_values=False)
+        if any(is_extended_requirement(r) for r in term.get("matchExpressions") or ())
+        for error in requirement_problems(term, at.format(t))
     ]
 
 

@@ -1,12 +1,12 @@
-"""What did the user write? A lowered object as it was before, from its markers, labels and annotations.
+"""Lowered objects as their authors wrote them, from markers, labels and annotations.
 
 Spec: stock.md 2 and 4. Questions are about what people wrote: `explain`, `what-if` and `lint` raise what they read from
 a cluster, and judge and show that. Raised entries say the same as the lowered ones do together, for every taint, those
 that no node has yet included.
 Objects are edited by hand. A marker without its original stays what it is, inert, and so does everything that cannot
 be told to be weir's: an entry behind a marker counts as weir's only if lowering would write exactly it.
-What surprises: an entry of the user's that says what the extended one before it already says cannot be told from
-weir's own, and is left out. It never decides anything.
+An entry of the user's that says what the extended one before it already says cannot be told from weir's own, and is
+left out. It never decides anything.
 Also here: `operator: CEL` with the expression as value, which is how expressions are spelt on a stock cluster.
 Not here: lowering itself (weir.lowering.tolerations, templates, daemonsets, affinity).
 """
@@ -25,8 +25,6 @@ from weir.lowering.names import (
     TOLERATIONS,
     labelled_hash,
     marked_hash,
-    requirement_hash,
-    toleration_hash,
 )
 from weir.lowering.tolerations import CEL, entry_for, is_extended, read_entry, read_originals
 from weir.lowering.triples import Triple
@@ -96,8 +94,8 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
     if not isinstance(spec, dict):
         return template
     annotations = _mapping(metadata.get("annotations"))
-    originals = _own(read_originals(annotations), toleration_hash)
-    requirements = _own(read_originals(annotations, REQUIREMENTS), requirement_hash)
+    originals = read_originals(annotations)
+    requirements = read_originals(annotations, REQUIREMENTS)
     changed = dict(spec)
     if originals and isinstance(spec.get("tolerations"), list):
         changed["tolerations"] = _raised_tolerations(spec, originals, values=kind == "Pod")
@@ -214,7 +212,7 @@ def _original_requirement(requirement: Any, requirements: Mapping[str, Document]
 
 def _raised_volume(volume: Document) -> Document:
     metadata = _mapping(volume.get("metadata"))
-    requirements = _own(read_originals(_mapping(metadata.get("annotations")), REQUIREMENTS), requirement_hash)
+    requirements = read_originals(_mapping(metadata.get("annotations")), REQUIREMENTS)
     if not requirements:
         return volume
     place = ("spec", "nodeAffinity", "required")
@@ -295,11 +293,6 @@ def is_lowered(document: Any) -> bool:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _own(originals: Mapping[str, Document], hash_of: Callable[[Document], str]) -> dict[str, Document]:
-    """Return the originals that stand under their own hash; others were edited, and nobody knows what was meant."""
-    return {hash_: entry for hash_, entry in originals.items() if hash_of(entry) == hash_}
 
 
 def _drop(holder: Document, name: str, keep: Callable[[str], bool]) -> None:

@@ -4,8 +4,9 @@ Spec: stock.md 1, 3, 4, 5. An extended entry becomes a marker; behind it stands 
 that the marker's original is the first to tolerate. Markers are inert, so scheduler and taint eviction find the entry
 exactly where the original stood, with its tolerationSeconds. `tolerates` of weir.taints decides; there is no second
 matcher. Entries are only ever added, which is all that Kubernetes allows on a living pod.
-Where an entry that is already there decides with the same outcome, nothing is added. The second of two
-originals that differ only in tolerationSeconds can never be the first to match, and is dropped.
+Where an entry that is already there decides with the same outcome, nothing is added. The second of two originals that
+differ only in tolerationSeconds can never be the first to match, and is dropped.
+Annotations are users' to write: `read_originals` believes only what lowering itself would have written.
 Not here: workload templates, which get markers only (weir.lowering.templates).
 """
 
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from weir.caches import bounded
 from weir.gates import ALL_FEATURES, EXTENDED, TOLERATION_COMPARISON, Gates
 from weir.lowering.grace import joined, split_grace
-from weir.lowering.names import TOLERATIONS, marked_hash, marker_key, toleration_hash
+from weir.lowering.names import REQUIREMENTS, TOLERATIONS, marked_hash, marker_key, toleration_hash
+from weir.lowering.requirements import is_original_requirement
 from weir.lowering.triples import Triple
 from weir.objects.core import Toleration
 from weir.taints.operators import find_operator
@@ -33,6 +36,10 @@ Document = dict[str, Any]
 CEL: Final = "CEL"
 #: The API server compares every entry with every other when a pod is changed.
 MOST_ENTRIES: Final = 1000
+#: Extended entries of one object, and the text of them: an annotation may be as long as an API server takes.
+MOST_ORIGINALS: Final = 256
+LONGEST_ANNOTATION: Final = 256 * 1024
+_ENTRY_FIELDS: Final = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 #: What an unmodified cluster evaluates itself, without and with its own numeric operators.
 _STOCK: Final = ALL_FEATURES.replace(dict.fromkeys(EXTENDED, False))
@@ -56,7 +63,7 @@ def is_extended(entry: Mapping[str, Any], native_numeric: bool = False) -> bool:
     True
     """
     name = entry.get("operator") or ""
-    operator = find_operator(name)
+    operator = find_operator(name) if isinstance(name, str) else None
     return name == CEL or (operator is not None and operator.needs_lowering(stock_gates(native_numeric)))
 
 
@@ -107,14 +114,47 @@ def problems(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[str]:
 
 
 def read_originals(annotations: Mapping[str, Any] | None, name: str = TOLERATIONS) -> dict[str, Document]:
-    """Return the originals by hash that the annotation *name* holds; one whose hash is another's is left out."""
+    """Return the originals by hash that the annotation *name* holds.
+
+    What lowering would not have written is left out: another shape or type, what is not extended or not valid, an
+    original under another's hash, and what is beyond `MOST_ORIGINALS`.
+    """
+    text = (annotations or {}).get(name)
+    return dict(_read_originals(text, name)) if text and isinstance(text, str) else {}
+
+
+@bounded(most=256, longest=4096)
+def _read_originals(text: str, name: str) -> dict[str, Document]:
+    if len(text) > LONGEST_ANNOTATION:
+        return {}
     try:
-        found = json.loads((annotations or {}).get(name) or "{}")
-    except ValueError:
+        text.encode()
+        originals = json.loads(text, parse_constant=_no_number)
+        json.dumps(originals, ensure_ascii=False).encode()  # no lone surrogates behind escapes
+    except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(originals, dict):
         return {}
-    return {hash_: entry for hash_, entry in found.items() if isinstance(entry, dict)}
+    is_original = is_original_requirement if name == REQUIREMENTS else _is_original_toleration
+    first = list(originals.items())[:MOST_ORIGINALS]
+    return {hash_: original for hash_, original in first if is_original(hash_, original)}
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _is_original_toleration(hash_: str, entry: Any) -> bool:
+    """Return whether *entry* is one that lowering would write under *hash_*."""
+    if not isinstance(entry, dict) or not entry.keys() <= _ENTRY_FIELDS or not is_extended(entry):
+        return False
+    seconds = entry.get("tolerationSeconds")
+    return (
+        all(isinstance(entry.get(name, ""), str) for name in ("key", "operator", "value", "effect"))
+        and (seconds is None or (type(seconds) is int and abs(seconds) < 1 << 63))
+        and toleration_hash(entry) == hash_
+        and not problems([entry], "")
+    )
 
 
 def write_originals(originals: Mapping[str, Mapping[str, Any]]) -> str:
@@ -162,9 +202,8 @@ def mark(
             written.add(hash_)
         marked.append(dict(entry))
     for hash_ in there - set(originals):
-        entry_of = known.get(hash_)
-        if entry_of is not None and toleration_hash(entry_of) == hash_:
-            originals[hash_] = entry_of
+        if hash_ in known:
+            originals[hash_] = known[hash_]
     return Marked(marked, originals)
 
 
@@ -242,10 +281,20 @@ def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> 
     return any(_verdict(read_entry(entry), triple) for entry in originals)
 
 
-@lru_cache(maxsize=65536)
 def _verdict(original: Toleration, triple: Triple) -> bool:
     """Return whether *original* tolerates *triple*: asked again and again, and always answered the same."""
+    long = len(original.expression) > _LONG_EXPRESSION
+    return (_long_verdict if long else _short_verdict)(original, triple)
+
+
+def _judge(original: Toleration, triple: Triple) -> bool:
     return bool(tolerates(original, triple.taint, ALL_FEATURES))
+
+
+#: Bounded in bytes as well: what is remembered holds the text of its expression.
+_LONG_EXPRESSION: Final = 256
+_short_verdict: Final = lru_cache(maxsize=32768)(_judge)
+_long_verdict: Final = lru_cache(maxsize=1024)(_judge)
 
 
 class LoweredList:

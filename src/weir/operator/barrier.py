@@ -94,8 +94,13 @@ class Barrier:
         Raises Busy, NoRoom, NotRecorded, Unconfirmed, TimedOut, ApiError.
         """
         began = self._clock.monotonic()
+        if created:
+            triples = tuple(triple for triple in triples if triple.effect == "NoExecute")
+            if not triples or not any(self._pods.by_index("node", node)):
+                return 0  # nobody is there whom it could evict
         task = self._running.get((node, triples))
         if task is None:
+            self._holds.expired()
             unshown = [triple for triple in triples if triple not in self._taints]
             if len(self._running) >= MOST_PREPARED or not self._holds.take(unshown):
                 self._metrics.barriers.child("failed").inc()
@@ -147,10 +152,9 @@ class Barrier:
         return sum(1 for _, result in (*written, *meanwhile) if result.added)
 
     async def _prepare_new(self, node: str, triples: tuple[Triple, ...]) -> int:
-        """Make the pods ready that are bound to a node which comes back under its name."""
-        evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
-        written = await self._add(node, self._bound_here(node, evicting), evicting)
-        if self._unseen(node, evicting, written):
+        """Make the pods ready that are bound to a node which comes back under its name with evicting *triples*."""
+        written = await self._add(node, self._bound_here(node, triples), triples)
+        if self._unseen(node, triples, written):
             await self._confirm(node)
         return sum(1 for _, result in written if result.added)
 

@@ -40,7 +40,7 @@ WORKERS: Final = 32
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 #: A label on nodes goes when nothing has asked for it so long: a workload that is replaced asks again at once.
-UNUSED_SECONDS: Final = 1800.0
+UNUSED_SECONDS: Final = 300.0
 #: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
 GRACE_AGAIN_SECONDS: Final = 60.0
 
@@ -155,9 +155,8 @@ class Controller:
 
     async def _drop_unused_labels(self) -> None:
         """Take synthetic labels off nodes that nothing has asked for since long; a new pod brings its label again."""
+        self._rules.expire()
         now, known = self._clock.monotonic(), self._rules.labels.known()
-        # a DaemonSet that was announced and is not stored: its label goes at once
-        self._unused |= dict.fromkeys(self._rules.expire(), now - UNUSED_SECONDS)
         marked = {node["metadata"]["name"]: _synthetic(node) - known for node in self._nodes}
         unused = {label for labels in marked.values() for label in labels}
         self._unused = {label: self._unused.get(label, now) for label in unused}

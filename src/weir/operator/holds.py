@@ -36,7 +36,6 @@ class Holds(Generic[Key]):
         now = self._clock.monotonic()
         self._tokens = min(self._most, self._tokens + (now - self._filled) / self._refill_seconds)
         self._filled = now
-        self.expired()
         due = [key for key in set(keys) if now - self._held.get(key, -HOLD_SECONDS) >= RENEW_SECONDS]
         if len(due) > self._tokens or len(self._held.keys() | due) > self._most:
             return False

@@ -85,11 +85,13 @@ class Hooks:
     async def _answer(self, path: str, request: Mapping[str, Any]) -> Answer:
         if path == webhooks.NODE_BARRIER_PATH:
             return await self._hold(request)
+        self._rules.expire()
         cluster = Cluster(
             known=self._known.known,
             native_numeric=self._entries.native_numeric,
             rules=self._rules.labels,
             runs_here=self._rules.runs_here,
+            announced=self._rules.announced,
         )
         decision = answer(path, request, cluster)
         if path == webhooks.DAEMONSET_PATH and decision.document is not None and not request.get("dryRun"):

@@ -90,19 +90,19 @@ class Rules:
         label = daemonset_label(template)
         if not self._holds.take([daemonset]):
             return False
-        if (earlier := self._expected.get(daemonset, label)) != label:
-            self._drop(earlier, daemonset)
         self._expected[daemonset] = label
         self._claim(label, daemonset, template)
         return True
 
-    def expire(self) -> set[str]:
-        """Drop what was announced and never stored; return the labels that nodes may have got for it."""
-        gone = {self._expected.pop(key, ""): key for key in self._holds.expired()}
-        gone.pop("", None)
-        for label, key in gone.items():
-            self._drop(label, key)
-        return set(gone)
+    def announced(self, namespace: str, name: str) -> str:
+        """Return the label that a DaemonSet was announced with, which it keeps whatever is edited meanwhile, or ""."""
+        return self._expected.get(ObjectKey(namespace, name), "")
+
+    def expire(self) -> None:
+        """Drop what was announced and never stored; its label is taken off the nodes with others that are not used."""
+        for key in self._holds.expired():
+            if label := self._expected.pop(key, ""):
+                self._drop(label, key)
 
     def _claim(self, label: str, daemonset: ObjectKey, template: Document) -> None:
         if self._owners.setdefault(label, daemonset) != daemonset:
