@@ -192,8 +192,9 @@ async def without_a_barrier(folder: Path, grace_seconds: int, flips: int) -> tup
 async def not_called(made: Plane) -> None:
     """Return when the API server has forgotten the barrier."""
     deadline = time.monotonic() + PATIENCE_SECONDS
+    await made.node("probe")
     for number in itertools.count():
-        await made.node(f"probe-{number}", ("probe", str(number), "NoSchedule"))
+        await made.taint("probe", ("probe", str(number), "NoSchedule"))
         await asyncio.sleep(0.2)
         if "A node got taints past the hook" in made.operators[0].log:
             return

@@ -24,13 +24,15 @@ from weir.client.api import Client, Unreachable
 from weir.client.cache import Informer, decode_described
 from weir.client.http import connect
 from weir.clock import RealClock
+from weir.install.rights import CERTIFICATES
 from weir.lowering import webhooks
 from weir.lowering.grace import split_grace
+from weir.lowering.names import NAMESPACE
 from weir.objects.kinds import by_kind
 from weir.operator.certificates import renewed
 
 Document = dict[str, Any]
-PODS, NODES, NAMESPACES = (by_kind("v1", kind) for kind in ("Pod", "Node", "Namespace"))
+PODS, NODES, NAMESPACES, SECRETS = (by_kind("v1", kind) for kind in ("Pod", "Node", "Namespace", "Secret"))
 HOOKS = tuple(
     by_kind("admissionregistration.k8s.io/v1", kind)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -343,7 +345,8 @@ async def installed(
 ) -> AsyncIterator[list[Program]]:
     """Install the operator: processes first, then the webhooks, once they answer."""
     folder = made.folder
-    await made.client.create(NAMESPACES, {"metadata": {"name": "weir-system"}})
+    await made.client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    await made.client.create(SECRETS, {"metadata": {"name": CERTIFICATES}}, NAMESPACE)
     certificates = renewed(None, ["127.0.0.1"], datetime.now(UTC))
     (folder / "hook.crt").write_bytes(certificates.leaf)
     (folder / "hook.key").write_bytes(certificates.leaf_key)

@@ -31,10 +31,14 @@ def is_original_requirement(hash_: str, requirement: Any) -> bool:
     if not isinstance(requirement, dict) or not requirement.keys() <= _FIELDS:
         return False
     values = requirement.get("values")
-    texts = (requirement.get("key"), *(values if isinstance(values, list) else (None,)))
+    texts = (
+        requirement.get("key"),
+        requirement.get("operator"),
+        *(values if isinstance(values, list) else (None,)),
+    )
     return (
-        requirement.get("operator") in SEMVER_OPERATORS
-        and all(isinstance(text, str) for text in texts)
+        all(isinstance(text, str) for text in texts)
+        and requirement.get("operator") in SEMVER_OPERATORS
         and requirement_hash(requirement) == hash_
         and not requirement_problems({"matchExpressions": [requirement]}, "")
     )
