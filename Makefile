@@ -18,7 +18,7 @@ export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
+.PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile hostile-operator mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock test-ecosystem test-upstream clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-fresh       run the property tests on fresh cases"
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
 	@echo "make hostile          hold 2,000 hostile connections for a minute"
+	@echo "make hostile-operator send the operator 5,000 requests of strangers a second for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
 	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
 	@echo "make faults           take parts of a highly available cluster away in turn, under load (SECONDS=x)"
@@ -74,6 +75,10 @@ fuzz: $(READY)
 # Two thousand hostile connections beside an ordinary client, for a minute (CONNECTIONS=count, SECONDS=number).
 hostile: $(READY)
 	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),2000) $(or $(SECONDS),60)
+
+# Five thousand requests of strangers a second at the operator's webhooks, for a minute (SECONDS=number, RATE=a second).
+hostile-operator: $(READY)
+	$(BIN)/python -m tests.hostile_operator $(or $(SECONDS),60) $(or $(RATE),5000)
 
 # Does a busy cluster stay as it was? Ten minutes of churn, then SIGKILL and a comparison of every acknowledged write.
 soak: $(READY)

@@ -113,7 +113,7 @@ async def every_way(folder: Path) -> dict[str, Outcomes]:
         nobody = folder / "nobody.kubeconfig"
         nobody.write_text(made.kubeconfigs[0].read_text().replace("admin-token", "nobody-token"))
         operator = start_operator(made, "without-rights", nobody, where)
-        await made.until(lambda: "Cannot start yet" in operator.log, "it says that it cannot start")
+        await made.until(lambda: "No credentials yet" in operator.log, "it says that it cannot start")
         found["without rights"] = await rows(made, 1)
         found["without rights"]["log"] = operator.log
         operator.kill()

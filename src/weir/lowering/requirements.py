@@ -38,7 +38,7 @@ def is_original_requirement(hash_: str, requirement: Any) -> bool:
     )
     return (
         all(isinstance(text, str) for text in texts)
-        and requirement.get("operator") in SEMVER_OPERATORS
+        and is_extended_requirement(requirement)
         and requirement_hash(requirement) == hash_
         and not requirement_problems({"matchExpressions": [requirement]}, "")
     )

@@ -267,9 +267,10 @@ def test_strangers_never_take_the_place_of_the_api_server(contexts, monkeypatch)
     """However many come from its own address, a connection that has proven itself stays, busy or idle."""
     monkeypatch.setattr(hook_server, "_MOST_STRANGERS", 2)
     server_tls, client_tls = contexts
-    goes_on = asyncio.Event()
+    asked, goes_on = asyncio.Event(), asyncio.Event()
 
     async def slow(path, review):
+        asked.set()
         await goes_on.wait()
         return {"uid": review["request"]["uid"]}
 
@@ -277,7 +278,7 @@ def test_strangers_never_take_the_place_of_the_api_server(contexts, monkeypatch)
         async with serving(slow, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
             writer.write(post("/pods", REVIEW))
-            await asyncio.sleep(0.05)
+            await asyncio.wait_for(asked.wait(), 10)
             flood = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(12)]
             goes_on.set()
             first = await asyncio.wait_for(reader.readuntil(b"}"), 10)

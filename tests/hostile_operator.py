@@ -1,0 +1,348 @@
+"""Hostile requests at the operator's webhook port beside the API server's reviews: memory and patience have bounds.
+
+`python -m tests.hostile_operator [seconds] [requests a second]` (make hostile-operator: a minute of 5,000) starts an
+API server and an operator of its own, and from other processes sends requests of strangers as fast as asked for or as
+this machine can: without TLS, with half a handshake, with TLS and heads of every kind, from many addresses and from the
+API server's own. Meanwhile pods with extended tolerations are created in dry runs, and the API server shows each to
+the operator. It fails when the operator needs more than the manifest gives it, when a review is not answered within a
+second, or when something of a stranger's is found in the table of taints, the metrics or the log.
+tests/e2e/test_hostile_operator.py does the same with a counted number of requests and no clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing
+import os
+import re
+import resource
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+from tests.contract.etcd_server import free_port
+from tests.e2e.server import running_server
+from tests.e2e.warm import COLD
+from tests.hostile import memory
+from weir import errors
+from weir.client.api import Client, Unreachable
+from weir.client.http import connect
+from weir.install.manifests import Installation, barrier, foundation, lowering
+from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE
+from weir.objects.kinds import by_kind
+
+MOST_BYTES = 256 << 20  #: the limit of the manifest
+MOST_SECONDS = 1.0
+PROCESSES = 2
+FEATURES = (
+    "TaintTolerationComparisonOperators=false,TaintTolerationNodeAffinitySemverComparisonOperators=false"
+)
+STRANGERS = [f"127.0.{net}.{host}" for net in (1, 2) for host in range(1, 101)]
+
+Document = dict[str, Any]
+PODS = by_kind("v1", "Pod")
+CONFIG_MAPS = by_kind("v1", "ConfigMap")
+
+
+class Report(NamedTuple):
+    """What was seen."""
+
+    idle_bytes: int
+    most_bytes: int
+    seconds: list[float]  #: of each review of the API server's
+    failures: list[str]
+    sent: int
+    lasted: float
+    page: bytes  #: of metrics, at the end
+    log: str
+    rows: Document
+
+    @property
+    def slowest(self) -> float:
+        return max(self.seconds, default=float("inf"))
+
+
+# ── kinds of hostile requests ────────────────────────────────────────────────────────────────────
+
+REVIEW = (
+    b'{"request":{"uid":"u","object":{"metadata":{"name":"n"},"spec":{"taints":['
+    + b",".join(b'{"key":"sla","value":"%d","effect":"NoExecute"}' % value for value in range(100))
+    + b"]}}}}"
+)
+
+
+def _client_hello() -> bytes:
+    """Return the first words of a handshake, which cost their sender nothing."""
+    context = ssl.create_default_context()
+    out = ssl.MemoryBIO()
+    half = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        half.do_handshake()
+    return out.read()
+
+
+def _post(path: str, body: bytes = REVIEW) -> bytes:
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+_numbers = itertools.count()
+#: Sent as they are, on a connection without TLS.
+PLAIN: list[Callable[[], bytes]] = [
+    lambda: _post("/node-barrier"),
+    lambda: b"GET / HTTP/1.1\r\n\r\n",
+    lambda: os.urandom(200),
+    lambda: b"\x16\x03\x01\xff\xff" + b"\0" * 2000,
+    lambda: b"",
+]
+#: Sent behind a whole handshake.
+SECURE: list[Callable[[], bytes]] = [
+    lambda: _post("/node-barrier"),
+    lambda: _post(f"/{os.urandom(24).hex()}/node-barrier"),
+    lambda: _post(f"/{os.urandom(24).hex()}/{next(_numbers)}" + "z" * 12_000),
+    lambda: _post("/pods", b"x" * 300_000),
+    lambda: b"POST /" + b"z" * 60_000,
+    lambda: b"POST /x/pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"9" * 70_000,
+    lambda: b"GET /readyz HTTP/1.1\r\n\r\n",
+    lambda: b"hello\r\n\r\n",
+]
+
+
+def attack(port: int, seconds: float, most: int, rate: float, number: int, begun: Any, done: Any) -> None:
+    """Send requests until the time or the number of them is used up; say how many were sent."""
+    os.nice(10)
+    hello = _client_hello()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    begun.get()
+    began = time.monotonic()
+    sent = 0
+    held: list[socket.socket] = []  # half-open ones, which are left to the server for a while
+    while sent < most and (now := time.monotonic()) < began + seconds:
+        if (ahead := sent / rate - (now - began)) > 0.01:
+            time.sleep(ahead)
+        source = "127.0.0.1" if sent % 50 == 0 else STRANGERS[(sent * PROCESSES + number) % len(STRANGERS)]
+        with suppress(OSError):
+            opened = socket.socket()
+            opened.settimeout(1.0)
+            opened.bind((source, 0))
+            opened.connect(("127.0.0.1", port))
+            turn = sent % 25
+            if turn < 18:
+                opened.sendall(PLAIN[sent % len(PLAIN)]())
+                opened.close()
+            elif turn < 24:
+                opened.sendall(hello)
+                held.append(opened)
+            else:
+                with context.wrap_socket(opened, server_hostname="localhost") as secure:
+                    secure.sendall(SECURE[sent // 25 % len(SECURE)]())
+                    secure.recv(100)
+        sent += 1
+        while len(held) > 300:
+            _reset(held.pop(0))
+    for each in held:
+        _reset(each)
+    done.put((sent, time.monotonic() - began))
+
+
+def _reset(opened: socket.socket) -> None:
+    with suppress(OSError):
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    opened.close()
+
+
+# ── the API server's reviews ─────────────────────────────────────────────────────────────────────
+
+
+async def review(client: Client) -> None:
+    """Let the API server show a pod to the operator."""
+    spec = {
+        "containers": [{"name": "c", "image": "i"}],
+        "tolerations": [{"key": "sla", "operator": "Gt", "value": "900"}],
+    }
+    body = {"metadata": {"generateName": "p-"}, "spec": spec}
+    made = await client.create(PODS, body, "default", dry_run=True)
+    assert any(each["key"].startswith("lowered.weir.dev/") for each in made["spec"]["tolerations"])
+
+
+async def reviews(
+    client: Client, ended: Callable[[], bool], seconds: list[float], failures: list[str]
+) -> None:
+    while not ended():
+        began = time.monotonic()
+        try:
+            await asyncio.wait_for(review(client), 30)
+        except (errors.ApiError, Unreachable, TimeoutError) as error:
+            failures.append(str(error) or repr(error))
+        seconds.append(time.monotonic() - began)
+        await asyncio.sleep(0.05)
+
+
+async def watch(pid: int, ended: Callable[[], bool], most: list[int]) -> None:
+    while not ended():
+        most[0] = max(most[0], memory(pid))
+        await asyncio.sleep(0.1)
+
+
+# ── the play ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def running_operator(folder: Path, kubeconfig: Path, port: int, metrics: int) -> Iterator[int]:
+    """Give the pid of an operator; its log lies in *folder*."""
+    words = [
+        "operator",
+        f"--url=https://127.0.0.1:{port}",
+        f"--metrics-port={metrics}",
+        "-v",
+        "--no-leader-elect",
+    ]
+    with (folder / "operator.log").open("w") as log:
+        process = subprocess.Popen(
+            [*COLD, *words, "--kubeconfig", str(kubeconfig)], stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+async def measure(
+    client: Client, pid: int, port: int, seconds: float, most: int, rate: float
+) -> tuple[list[float], list[str], int, int, int, float]:
+    deadline = time.monotonic() + 60
+    while True:  # the operator answers
+        try:
+            await review(client)
+            break
+        except (errors.ApiError, Unreachable):
+            assert time.monotonic() < deadline, "the operator does not answer"
+            await asyncio.sleep(0.2)
+    for _ in range(20):
+        await review(client)
+    idle = memory(pid)
+    context = multiprocessing.get_context("spawn")
+    begun, done = context.Queue(), context.Queue()
+    attackers = [
+        context.Process(
+            target=attack,
+            args=(port, seconds, most // PROCESSES, rate / PROCESSES, number, begun, done),
+            daemon=True,
+        )
+        for number in range(PROCESSES)
+    ]
+    for each in attackers:
+        each.start()
+    for _ in attackers:
+        begun.put(True)
+    results: list[tuple[int, float]] = []
+
+    async def collect() -> None:
+        for _ in attackers:
+            results.append(await asyncio.to_thread(done.get, True, seconds + 120))
+
+    def ended() -> bool:
+        return len(results) == len(attackers)
+
+    taken: list[float] = []
+    failures: list[str] = []
+    peak = [idle]
+    await asyncio.gather(collect(), reviews(client, ended, taken, failures), watch(pid, ended, peak))
+    for each in attackers:
+        each.join(30)
+    return (
+        taken,
+        failures,
+        idle,
+        peak[0],
+        sum(sent for sent, _ in results),
+        max(lasted for _, lasted in results),
+    )
+
+
+def run(folder: Path, seconds: float, most: int, rate: float = 1e9) -> Report:
+    """Start an API server and an operator, send at most *most* hostile requests, and return what was seen."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    port, metrics = free_port(), free_port()
+    installation = Installation(url=f"https://127.0.0.1:{port}")
+    with running_server(folder, "--feature-gates", FEATURES, cold=True) as server:
+
+        async def main() -> Report:
+            client = connect(server.kubeconfig)
+            try:
+                for document in (*foundation(installation), lowering(installation), barrier(installation)):
+                    kind = by_kind(document["apiVersion"], document["kind"])
+                    await client.apply(kind, document, field_manager="test", force=True)
+                with running_operator(folder, server.kubeconfig, port, metrics) as pid:
+                    found = await measure(client, pid, port, seconds, most, rate)
+                    page = await asyncio.to_thread(_page, metrics)
+                    table = await client.find(CONFIG_MAPS, KNOWN_TRIPLES, NAMESPACE) or {}
+                    log = (folder / "operator.log").read_text()
+                taken, failures, idle, peak, sent, lasted = found
+                return Report(idle, peak, taken, failures, sent, lasted, page, log, table.get("data") or {})
+            finally:
+                await client.close()
+
+        return asyncio.run(main())
+
+
+def _page(port: int) -> bytes:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return bytes(answer.read())
+
+
+def traces(report: Report) -> list[str]:
+    """Return what of the strangers' is found where it has no place."""
+    found = []
+    if report.rows:
+        found.append(f"{len(report.rows)} rows in the table of taints")
+    if len(report.page) > 200_000 or b"zzzz" in report.page:
+        found.append(f"a metrics page of {len(report.page)} bytes")
+    if len(report.log) > 500_000 or "zzzz" in report.log:
+        found.append(f"a log of {len(report.log)} bytes")
+    return found
+
+
+def main() -> int:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    rate = float(sys.argv[2]) if len(sys.argv) > 2 else 5000.0
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(Path(folder), seconds, int(seconds * rate), rate)
+    refused = sum(
+        map(float, re.findall(rb"^weir_operator_refused_requests_total\{.*\} (\S+)", report.page, re.M))
+    )
+    print(
+        f"{report.sent} hostile requests in {report.lasted:.0f} s ({report.sent / report.lasted:.0f} a second), ",
+        end="",
+    )
+    print(f"{refused:.0f} of them behind a whole handshake and refused by their head")
+    print(
+        f"memory: {report.idle_bytes >> 20} MiB idle, {report.most_bytes >> 20} MiB at most (limit 256 MiB)"
+    )
+    print(
+        f"reviews: {len(report.seconds)}, {len(report.failures)} failed, slowest {report.slowest * 1000:.0f} ms"
+    )
+    for line in (*traces(report), *report.failures[:5]):
+        print(" ", line)
+    wrong = report.most_bytes > MOST_BYTES or report.slowest > MOST_SECONDS or report.failures
+    return int(bool(wrong or traces(report)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
