@@ -83,7 +83,10 @@ class Schedule:
         found = moment.replace(second=0, microsecond=0) + _MINUTE
         limit = moment + _FAR
         while found < limit:
-            if found.month not in self.months or not self._day(found):
+            if found.month not in self.months:
+                found = found.replace(day=28, hour=0, minute=0) + timedelta(days=4)
+                found = found.replace(day=1)
+            elif not self._day(found):
                 found = found.replace(hour=0, minute=0) + timedelta(days=1)
             elif found.hour not in self.hours:
                 found = found.replace(minute=0) + timedelta(hours=1)

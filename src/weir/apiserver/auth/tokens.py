@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ VOLUME_SECONDS = 3607  # requested by kubelets; such tokens are extended, see th
 EXTENDED = timedelta(days=365)
 CACHED_TOKENS = 4096
 LONGEST_TOKEN = 16 * 1024
+_BASE64URL = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 
 Document = Mapping[str, Any]
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
@@ -389,4 +391,7 @@ def _encode(content: bytes) -> str:
 
 
 def _decode(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    """Return what unpadded base64url text holds; no other spelling of the same bytes is a token."""
+    if not _BASE64URL.fullmatch(text):
+        raise ValueError("not base64url")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

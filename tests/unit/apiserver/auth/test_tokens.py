@@ -176,3 +176,26 @@ def test_a_token_that_cannot_be_read_is_no_token(world, token):
 def test_claims_of_the_right_key_id_are_not_read_before_the_signature(world, claims):
     kid = key_set([EC.public])["keys"][0]["kid"]
     assert world.verifier.user(spoilt(b'{"alg":"ES256","kid":"%s"}' % kid.encode(), claims)) is None
+
+
+@pytest.mark.parametrize("signer", [EC, RSA], ids=["ES256", "RS256"])
+@pytest.mark.parametrize(
+    "respell",
+    [
+        lambda signature: f"{signature}==",
+        lambda signature: f"{signature}=",
+        lambda signature: signature.replace("-", "+").replace("_", "/"),
+        lambda signature: f"{signature[:5]}\n{signature[5:]}",
+        lambda signature: f"{signature}\n",
+    ],
+    ids=["padding", "one-padding", "standard-alphabet", "newline", "newline-at-end"],
+)
+def test_another_spelling_of_the_same_signature_is_no_token(signer, respell):
+    token = next(
+        token
+        for token in (issue(signer, ACCOUNT, NOW)[0] for _ in range(50))
+        if set("-_") & set(token.rpartition(".")[2])
+    )
+    signed, _, signature = token.rpartition(".")
+    world = World(signer)
+    assert world.verifier.user(token) and world.verifier.user(f"{signed}.{respell(signature)}") is None
