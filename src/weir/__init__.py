@@ -11,7 +11,7 @@ features of the four KEPs are on (`gates="AllAlpha=false"` is what Kubernetes ha
 
 `Cluster` is a whole cluster under virtual time, for tests: `weir.Cluster(nodes=3, seed=1)`.
 Nothing is imported until it is used.
-What surprises: `weir.explain` and `weir.validate` are packages that can be called (weir.callable_package), so that
+`weir.explain` and `weir.validate` are packages that can be called (weir.callable_package), so that
 `weir.explain(pod, documents)` and `import weir.explain.pod` both mean what they say.
 """
 

@@ -1,8 +1,6 @@
-"""What does a request about a resource do? Which verb or subresource it names, and in which form the answer is shown.
+"""Resource handlers: the verb or subresource of an authorized request, and the form of its response.
 
-Spec: apiserver.md 2 and 3. Whoever comes here is known and may do it.
-Not here: who asks and may they (weir.apiserver.server), what the verbs do (weir.apiserver.registry), forms of an answer
-(weir.apiserver.rendering).
+Spec: apiserver.md 2 and 3.
 """
 
 from __future__ import annotations
@@ -188,10 +186,10 @@ class Handlers:
                 return bind(self.verbs, request, namespace, "", warnings)
             return self._review_of(request, kind, namespace, warnings)
         if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
-            return self._create_and_tell(request, kind, warnings)
+            return self._create_with_report(request, kind, warnings)
         return self.verbs.create(request, kind, namespace, warnings)
 
-    async def _create_and_tell(self, request: Request, kind: Kind, warnings: list[str]) -> WriteResult:
+    async def _create_with_report(self, request: Request, kind: Kind, warnings: list[str]) -> WriteResult:
         outcome = await self.verbs.create(request, kind, "", warnings)
         name = msgspec.json.decode(outcome.body)["metadata"]["name"]
         for hook in self._after_create:

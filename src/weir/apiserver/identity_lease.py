@@ -59,16 +59,16 @@ class IdentityLease:
         """Say that the server is alive."""
         verbs, write = self._verbs, WriteRequest(LEASES, NAMESPACE, self.name, SYSTEM, COMPONENT)
         if verbs.store.get(LEASES.key(NAMESPACE, self.name)) is None:
-            fresh = self._said({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}})
+            fresh = self._lease({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}})
             try:
                 await verbs.create_document(write, fresh)
             except errors.AlreadyExists:  # by a server of the same name, a moment ago
                 pass
             else:
                 return
-        await verbs.change(write, self._said)
+        await verbs.change(write, self._lease)
 
-    def _said(self, old: Document) -> Document:
+    def _lease(self, old: Document) -> Document:
         metadata = old["metadata"]
         spec = {
             **old.get("spec", {}),

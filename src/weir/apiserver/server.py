@@ -1,11 +1,8 @@
-"""One request, one answer: who asks, may they, what do they want, in which form.
+"""The API server without sockets: one request in, one response out.
 
-`ApiServer.handle` is the whole server without sockets: the HTTP front, the in-process client and the tests call
-the same function. The order is the real server's: authenticate, read the path, limit, authorize, act, render,
-count. Every failure of the API is an `ApiError` and becomes its Status; anything else is a bug, is
-logged with its traceback and answers 500.
-Not here: sockets and TLS (weir.apiserver.run), which verb a request names (weir.apiserver.handlers), how a failure is
-told (weir.apiserver.failures).
+`ApiServer.handle` is called by the HTTP front, the in-process client and tests. In the real server's order:
+authenticate, parse the path, limit, authorize, act, render, count. API errors are `ApiError`s and become a Status;
+anything else is a bug, is logged with its traceback and answers 500.
 """
 
 from __future__ import annotations
@@ -168,7 +165,7 @@ class ApiServer:
             user = real = self._authenticated(request)
             if audit is not None and audit.wants_received:
                 self._record(audit, request, RECEIVED, audit_id, real, real, 0.0)
-            user = request.user = self._speaks_for(request, user)
+            user = request.user = self._impersonated(request, user)
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)
             if flow_control is not None and (
@@ -311,13 +308,13 @@ class ApiServer:
         params = request.params if request.query else _NO_PARAMS
         request.info = paths.parse(request.method, request.path, parse_bool(params.get("watch")))
         try:
-            user = self._speaks_for(request, request.proven)
+            user = self._impersonated(request, request.proven)
         except errors.ApiError:
             return False
         selector = params.get("fieldSelector", "")
         return self._security.authorizer.authorize(user, request.info, selector).allowed
 
-    def _speaks_for(self, request: Request, user: User) -> User:
+    def _impersonated(self, request: Request, user: User) -> User:
         """Return for whom *request* of *user* is made; raises Forbidden, BadRequest."""
         selector = request.params.get("fieldSelector", "") if request.query else ""
         action = partial(action_of, request.info, selector)

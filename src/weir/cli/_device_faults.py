@@ -156,7 +156,7 @@ def _change(where: str, entry: Document, live: Live) -> int:
             except Conflict:  # the node reported meanwhile
                 if attempt == _TRIES:
                     raise
-        say(f"{where}: {_said(entry)}")
+        say(f"{where}: {_describe_fault(entry)}")
 
     live.run(_AGENT, act)
     return FINE
@@ -197,7 +197,7 @@ def _check(entry: Document, devices: Any) -> None:
         raise click.UsageError(str(error).removeprefix("schedule: ")) from None
 
 
-def _said(entry: Document) -> str:
+def _describe_fault(entry: Document) -> str:
     if "taint" in entry:
         lasts = f" for {entry['forSeconds']:g} s" if "forSeconds" in entry else ""
         counts = f", {entry['step']:+d} every {entry['everySeconds']:g} s" if "everySeconds" in entry else ""

@@ -84,10 +84,10 @@ def demo(
         return _as_picture(chosen, seed)
     if output != "text":
         return _as_document(chosen, output, seed)
-    return _tell(chosen, real_time, seed)
+    return _play(chosen, real_time, seed)
 
 
-def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
+def _play(chosen: list[Story], real_time: bool, seed: int) -> int:
     from weir.simulation.demo.play import Ended
     from weir.simulation.demo.words import summary
 

@@ -193,7 +193,7 @@ def _once(
                 last = number == len(answered) - 1
                 written, through = (
                     asked[number][1],
-                    _said_of(through_operator(asked[number][0], known, held)),
+                    _operator_note(through_operator(asked[number][0], known, held)),
                 )
                 assumed = "; ".join(filter(None, (through, known.line() if last else "")))
                 if output == "markdown":
@@ -233,7 +233,7 @@ def through_operator(subject: Subject, known: KnownGates, held: ClusterObjects) 
     ]
 
 
-def _said_of(lowered: list[dict[str, Any]]) -> str:
+def _operator_note(lowered: list[dict[str, Any]]) -> str:
     """Return the same as text; "" when there is nothing to report."""
     from weir.client.known_gates import OPERATOR
     from weir.explain.phrases import asks, short

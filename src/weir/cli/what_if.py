@@ -131,8 +131,8 @@ def verify(plan: str, where: ClusterSource, output: str) -> int:
     if output == "text":
         for each in wrong:
             say(f"{each.about}: foreseen: {each.foreseen}; found: {each.found}")
-        said = f"{len(checks) - len(wrong)} of {len(checks)} things are as foreseen."
-        say(paint(said, BAD if wrong else GOOD, bold=True, on=wants_colour()))
+        colored = f"{len(checks) - len(wrong)} of {len(checks)} things are as foreseen."
+        say(paint(colored, BAD if wrong else GOOD, bold=True, on=wants_colour()))
     else:
         found = [
             {"about": each.about, "foreseen": each.foreseen, "found": each.found, "held": each.held}
@@ -262,10 +262,10 @@ def _pod_shapes(held: ClusterObjects) -> Iterator[Document]:
         )
         if shape not in known:
             known.add(shape)
-            yield {"kind": "Pod", "spec": _asking(spec)}
+            yield {"kind": "Pod", "spec": _placement_fields(spec)}
 
 
-def _asking(spec: Mapping[str, msgspec.Raw]) -> Document:
+def _placement_fields(spec: Mapping[str, msgspec.Raw]) -> Document:
     named = (*_TELLING, "resourceClaims", "volumes")
     return {name: msgspec.json.decode(spec[name]) for name in named if name in spec}
 
@@ -326,7 +326,7 @@ def text(
     from weir.explain.phrases import counted, listed
     from weir.whatif import words
 
-    def said(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
+    def colored(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
         on = colour and tone != "reset"
         return (paint(line, tone, bold=bold, on=on) for line in wrapped(sentence, width))
 
@@ -334,22 +334,22 @@ def text(
         waiting = counted(len(found.differs), "waiting pod")
         placed = listed([f"{each.pod} (on {each.node})" for each in found.differs], 3)
         otherwise = found.differs[0].why_not
-        yield from said(f"The copy places {waiting} before any change: {placed}. {otherwise}", BAD)
+        yield from colored(f"The copy places {waiting} before any change: {placed}. {otherwise}", BAD)
         yield ""
     if not found.changed and not found.leaving and not found.workloads:
         for note in found.notes:
-            yield from said(note, BAD)
+            yield from colored(note, BAD)
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
         return
-    yield from said(f"If you {'; then '.join(found.said)}:")
+    yield from colored(f"If you {'; then '.join(found.said)}:")
     yield ""
     for note in found.notes:
-        yield from said(f"{note}.", BAD, bold=True)
+        yield from colored(f"{note}.", BAD, bold=True)
     for circle in found.circles:
-        yield from said(words.circle(circle), BAD, bold=True)
+        yield from colored(words.circle(circle), BAD, bold=True)
     if found.notes or found.circles:
         yield ""
-    yield from said(words.headline(found), BAD if found.bad else GOOD, bold=True)
+    yield from colored(words.headline(found), BAD if found.bad else GOOD, bold=True)
     if found.workloads:
         yield ""
         shown = found.workloads if show_all else found.workloads[:_ROWS]
@@ -380,20 +380,20 @@ def text(
         names = found.locked_out if show_all else found.locked_out[: _ROWS + 1]
         listing = listed(names, len(names) if show_all else 3)
         many = len(found.locked_out)
-        yield from said(
+        yield from colored(
             f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}."
         )
     if found.anyway:
         yield ""
-        yield from said(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
+        yield from colored(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
     if found.story:
         yield ""
         yield from found.story
     yield ""
-    yield from said(words.looked(found))
-    yield from said(
+    yield from colored(words.looked(found))
+    yield from colored(
         "The same by the numbers: " + " ".join(f"{name}={value}" for name, value in words.numbers(found))
     )
     yield ""
-    yield from said(assumed, DIM)
-    yield from said(f"Not considered: {'; '.join(unseen)}.", DIM)
+    yield from colored(assumed, DIM)
+    yield from colored(f"Not considered: {'; '.join(unseen)}.", DIM)

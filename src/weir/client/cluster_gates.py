@@ -100,7 +100,7 @@ async def detect_gates(client: Client, namespaces: Iterable[str] = ("default",))
             for name in FEATURES
         }
     else:
-        own = await _by_asking(client, tuple(dict.fromkeys(namespaces)), server)
+        own = await _by_dry_run(client, tuple(dict.fromkeys(namespaces)), server)
     told = _component_features(server.body) if server.code == 200 else {}
     others = await asyncio.gather(
         *(_of_static_pod(client, *row) for row in _STATIC_PODS if row[0] not in told),
@@ -209,7 +209,7 @@ async def _ask(client: Client, path: str, query: Mapping[str, object] | None = N
 # ── the server's version, and dry runs ───────────────────────────────────────────────────────────
 
 
-async def _by_asking(client: Client, namespaces: Sequence[str], metrics: Reply) -> dict[str, Learned]:
+async def _by_dry_run(client: Client, namespaces: Sequence[str], metrics: Reply) -> dict[str, Learned]:
     """Return the API server's gates without its metrics: by its version, and else by dry runs."""
     minor, version = await _version(client)
     why = "you may not read its /metrics" if metrics.code in (401, 403) else "its /metrics do not say"

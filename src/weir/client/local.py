@@ -95,7 +95,7 @@ class _EventSink(_Sink):
         super().__init__()
         self._events: deque[tuple[str, bytes]] = deque()
 
-    def tell(self, type: str, shown: bytes) -> None:
+    def deliver_event(self, type: str, shown: bytes) -> None:
         """Take one change; *shown* is the object as the API shows it."""
         self._events.append((type, shown))
         self._size += len(shown)
@@ -103,7 +103,7 @@ class _EventSink(_Sink):
 
     def write(self, frame: bytes) -> None:
         """Take what is no change, a bookmark or an error: it comes as a line, as everywhere."""
-        self.tell(_LINE, frame)
+        self.deliver_event(_LINE, frame)
 
     def __aiter__(self) -> _EventSink:
         return self

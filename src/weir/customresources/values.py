@@ -95,7 +95,7 @@ def _invalid(at: str, value: Any, text: str) -> FieldError:
     return FieldError(INVALID, at.removeprefix(".") or NO_FIELD, value, f"{at} in body {text}")
 
 
-def _said(text: str) -> FieldError:
+def _error(text: str) -> FieldError:
     """What is reported without a field."""
     return FieldError(INVALID, NO_FIELD, "", text)
 
@@ -180,13 +180,13 @@ def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) 
     if schema.any_of:
         held, closest = _alternatives(value, schema.any_of, at, first_only=True)
         if not held:
-            found.add(_said(f"{quote(at)} must validate at least one schema (anyOf)"))
+            found.add(_error(f"{quote(at)} must validate at least one schema (anyOf)"))
         found.merge(closest)
     if schema.one_of:
         held, closest = _alternatives(value, schema.one_of, at, first_only=False)
         if held != 1:
             how = "Found none valid" if not held else f"Found {held} valid alternatives"
-            found.add(_said(f"{quote(at)} must validate one and only one schema (oneOf). {how}"))
+            found.add(_error(f"{quote(at)} must validate one and only one schema (oneOf). {how}"))
         if held <= 1:
             found.merge(closest)
     if schema.all_of:
@@ -198,12 +198,12 @@ def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) 
             found.merge(result)
         if held != len(schema.all_of):
             how = "" if held else ". None validated"
-            found.add(_said(f"{quote(at)} must validate all the schemas (allOf){how}"))
+            found.add(_error(f"{quote(at)} must validate all the schemas (allOf){how}"))
     if schema.negated is not None:
         result = _Result()
         _validate(value, schema.negated, at, result)
         if not result.errors:
-            found.add(_said(f"{quote(at)} must not validate the schema (not)"))
+            found.add(_error(f"{quote(at)} must not validate the schema (not)"))
     found.matches += 1
 
 
@@ -248,7 +248,7 @@ def _number_errors(value: float, kind: str, schema: Schema, at: str) -> Iterable
     if not _fits(value, schema):
         named = schema.types[0]
         how = f"with format {schema.format}" if schema.format else "(default format)"
-        yield _said(f"Checked value must be of type {named} {how} in {at}")
+        yield _error(f"Checked value must be of type {named} {how} in {at}")
     if (factor := bounds.get("multipleOf")) is not None:
         step = int(factor) if kind == "integer" else factor  # a fraction is cut off for whole numbers
         if step <= 0:
@@ -327,7 +327,7 @@ def _validate_object(value: Mapping[str, Any], schema: Schema, at: str, found: _
         if key in schema.properties:
             continue
         if schema.additional is False:
-            found.add(_said(f"{at}.{key} in body is a forbidden property"))
+            found.add(_error(f"{at}.{key} in body is a forbidden property"))
         elif isinstance(schema.additional, Schema):
             _validate(item, schema.additional, f"{at}.{key}", found)
     for name, one in schema.properties.items():

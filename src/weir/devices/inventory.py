@@ -229,14 +229,14 @@ class Inventory:
     def unaffected_pods(self, rule: DeviceTaintRule, now: datetime) -> list[str]:
         """Return the pods that use a device *rule* selects and would not have to leave it, ever."""
         names = {one.id for one in self.selected(rule)}
-        leaving = {pod for pod, _ in self.preview(rule, now).pods}
+        evictions = {pod for pod, _ in self.preview(rule, now).pods}
         found = []
         for pod in self.pods.values():
             if pod.terminated or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
                 continue
             claims = [use.claim for use in claims_of(pod, self.claims) if use.claim is not None]
             uses = {result.id for claim in claims if reserved_for(claim, pod) for result in claim.results}
-            if uses & names and pod.key not in leaving:
+            if uses & names and pod.key not in evictions:
                 found.append(pod.key)
         return sorted(found)
 
@@ -247,8 +247,8 @@ class Inventory:
             found = claim_eviction(claim, self.tracker.taints_on, self.gates, now)
             if found is not None:
                 by_claim[claim.key] = found
-        leaving = {key: pod_eviction(pod, self.claims, by_claim) for key, pod in self.pods.items()}
-        return {key: eviction for key, eviction in leaving.items() if eviction is not None}
+        evictions = {key: pod_eviction(pod, self.claims, by_claim) for key, pod in self.pods.items()}
+        return {key: eviction for key, eviction in evictions.items() if eviction is not None}
 
     def preview(self, rule: DeviceTaintRule, now: datetime) -> Preview:
         """Return what *rule* would do with the effect NoExecute from *now* on; other taints do not count."""
@@ -262,14 +262,14 @@ class Inventory:
             found = claim_eviction(claim, lambda name: tracked if name in names else (), self.gates, now)
             if found is not None:
                 evictions[claim.key] = found
-        leaving = []
+        due = []
         for pod in self.pods.values():
             eviction = pod_eviction(pod, self.claims, evictions)
             if eviction is not None:
-                leaving.append((pod.key, eviction.at))
+                due.append((pod.key, eviction.at))
         held = {result.id for claim in self.claims.values() for result in claim.results}
         published = sum(one.device is not None for one in chosen)
-        pods = tuple(sorted(leaving, key=lambda one: (one[1], one[0])))
+        pods = tuple(sorted(due, key=lambda one: (one[1], one[0])))
         return Preview(
             published, len(names & held), pods, "" if chosen else _closest(judged), _failure(judged)
         )

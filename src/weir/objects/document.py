@@ -234,10 +234,10 @@ def _judge(document: dict[str, Any], problems: list[str], mode: str) -> tuple[di
         raise Unreadable("strict decoding error: " + ", ".join(problems))
     if mode == "Ignore":
         return document, []
-    return document, [line for problem in problems for line in _told_apart(problem)]
+    return document, [line for problem in problems for line in _warning_lines(problem)]
 
 
-def _told_apart(problem: str) -> list[str]:
+def _warning_lines(problem: str) -> list[str]:
     """Return one warning for each key YAML has twice."""
     if not problem.startswith(YAML_PROBLEMS):
         return [problem]

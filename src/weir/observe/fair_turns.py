@@ -1,8 +1,7 @@
 """Fair turns on one event loop: callers take turns by name (a user, an address), not by arrival.
 
-Spec: decision 14. Only `REQUESTS_A_TURN` begin before the loop looks for news; those that wait begin name by name, so
-that one who sends little waits for one turn, however much another sends. With nothing waiting a call begins at once.
-Not here: how many may be under way, large documents (weir.apiserver.off_loop).
+Spec: decision 14. Only `REQUESTS_A_TURN` start per loop turn; waiting calls start name by name, so that a caller with
+few waits for one turn, however many another has. If nothing waits, a call starts at once.
 """
 
 from __future__ import annotations

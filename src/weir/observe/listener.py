@@ -1,12 +1,9 @@
-"""Listening sockets with bounded TLS handshakes, shared by every server that strangers can reach.
+"""Listening sockets with bounded TLS handshakes, shared by all servers.
 
-Each turn of the loop accepts every connection that waits (up to `MOST_ACCEPTED`): an event loop that accepts one a turn
-makes a new client wait for as many turns as others came before it.
-A connection in its TLS handshake has no protocol yet, so it is counted here. Beyond *most_handshakes* the oldest
-of the address that has most is closed, so that one silent machine does not keep another out. A handshake takes a
-millisecond: few begin in one turn, and addresses take turns, so a flood from one machine delays another's by a turn.
-When the system has no descriptor or memory for another connection, accepting pauses for `SHUT_SECONDS`.
-Not here: what happens on a connection (its protocol), certificates.
+Each loop turn accepts every pending connection (up to `MOST_ACCEPTED`), so that a new client does not wait one turn
+per earlier connection. Connections in their TLS handshake are counted here: beyond *most_handshakes* the oldest of
+the address with the most is closed. Few handshakes start per turn, and addresses take turns, so a flood from one
+machine delays another's by a turn. Without descriptors or memory, accepting pauses for `SHUT_SECONDS`.
 """
 
 from __future__ import annotations

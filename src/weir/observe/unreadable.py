@@ -63,9 +63,9 @@ class UnreadableValues:
                     continue
                 outcome = tolerates(toleration, taint, gates, evaluate)
                 if outcome in UNREADABLE:
-                    self._tell(toleration, taint, outcome, about)
+                    self._log_failure(toleration, taint, outcome, about)
 
-    def tell(
+    def note(
         self,
         toleration: Toleration,
         taint: Taint,
@@ -77,7 +77,7 @@ class UnreadableValues:
     ) -> None:
         """Log a failed comparison unless logged recently."""
         if self._is_due(toleration, taint, now):
-            self._tell(toleration, taint, outcome, {"pod": pod, "node": node()})
+            self._log_failure(toleration, taint, outcome, {"pod": pod, "node": node()})
 
     def _is_due(self, toleration: Toleration, taint: Taint, now: float) -> bool:
         pair = (toleration.identity, taint.key, taint.value, taint.effect)
@@ -88,7 +88,7 @@ class UnreadableValues:
         self._told[pair] = now
         return True
 
-    def _tell(
+    def _log_failure(
         self, toleration: Toleration, taint: Taint, outcome: Outcome, objects: Mapping[str, object]
     ) -> None:
         about: dict[str, object] = {"key": taint.key, "effect": taint.effect, **objects}

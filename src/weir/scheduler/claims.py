@@ -256,9 +256,9 @@ class Claims:
 
     def tainted(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Return whether *pod* must not join a claim whose devices its consumers have to leave by now (D-09)."""
-        return bool(self.leaving(claim, pod))
+        return bool(self.evicting_taints(claim, pod))
 
-    def leaving(self, claim: ResourceClaim, pod: Pod) -> tuple[Reason, ...]:
+    def evicting_taints(self, claim: ResourceClaim, pod: Pod) -> tuple[Reason, ...]:
         """Return the taints because of which that is so."""
         if not self._taints or reserved_for(claim, pod):
             return ()

@@ -44,7 +44,7 @@ class DecisionLog:
         lost = engine.judged_taints.judge.unreadable
         while lost:
             toleration, taint, outcome = lost.popleft()
-            self._unreadable.tell(
+            self._unreadable.note(
                 toleration,
                 taint,
                 outcome,

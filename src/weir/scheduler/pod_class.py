@@ -52,7 +52,7 @@ class PodClass:
         return self.pod.metadata.labels or {}
 
     @property
-    def leaving(self) -> bool:
+    def terminating(self) -> bool:
         return bool(self.pod.metadata.deletion_timestamp)
 
     @property

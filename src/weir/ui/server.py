@@ -77,12 +77,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif visit:
             self._visit(query["token"], headers)
         elif place.path.startswith(API):
-            self._said(*self.server.screens.get(place.path.removeprefix(API), query))
+            self._respond(*self.server.screens.get(place.path.removeprefix(API), query))
         else:
             name = place.path.removeprefix("/") or "index.html"
             content = self.server.files.get(name)
             if content is None:
-                self._said(404, {"error": "there is nothing at this path"})
+                self._respond(404, {"error": "there is nothing at this path"})
             else:
                 self._send(200, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", content)
 
@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > _MOST_BODY:
             self.close_connection = True
-            self._said(413, {"error": f"a body of at most {_MOST_BODY} bytes is expected"})
+            self._respond(413, {"error": f"a body of at most {_MOST_BODY} bytes is expected"})
             return
         content = self.rfile.read(int(length))
         refusal = self.server.door.refuse("POST", self._headers())
@@ -103,9 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = msgspec.json.decode(content)
         except (msgspec.DecodeError, RecursionError):
-            self._said(400, {"error": "expected JSON"})
+            self._respond(400, {"error": "expected JSON"})
             return
-        self._said(*self.server.screens.post(path.removeprefix(API), body))
+        self._respond(*self.server.screens.post(path.removeprefix(API), body))
 
     def _other(self) -> None:
         self.close_connection = True
@@ -127,11 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refused(self, refusal: Refusal, path: str) -> None:
         if path.startswith(API):
-            self._said(refusal.code, {"error": refusal.reason})
+            self._respond(refusal.code, {"error": refusal.reason})
         else:
             self._send(refusal.code, "text/plain; charset=utf-8", f"weir ui: {refusal.reason}\n".encode())
 
-    def _said(self, code: int, document: Mapping[str, Any]) -> None:
+    def _respond(self, code: int, document: Mapping[str, Any]) -> None:
         self._send(code, _JSON, msgspec.json.encode(document))
 
     def _send(

@@ -203,19 +203,19 @@ class LiveSource(Source):
             for _, informer in self._informers.values():
                 informer.cache.listen(on_change)
             stirred.clear()
-            self._tell()
+            self._publish()
             self._ready.set()
             while True:
                 await stirred.wait()
                 await asyncio.sleep(_CALM_SECONDS)
                 stirred.clear()
-                self._tell()
+                self._publish()
         finally:
             for task in tasks if self._informers else ():
                 task.cancel()
             await client.close()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         with self._changed:
             self._version += 1
             self._changed.notify_all()

@@ -36,15 +36,15 @@ class Drains:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._said: list[str] = []
+        self._log: list[str] = []
 
     def say(self, line: str) -> None:
         with self._lock:
-            self._said = [*self._said[-49:], line]
+            self._log = [*self._log[-49:], line]
 
     def lines(self) -> list[str]:
         with self._lock:
-            return list(self._said)
+            return list(self._log)
 
 
 def make(source: Source, seen: ClusterView, question: Question, drains: Drains) -> list[str]:

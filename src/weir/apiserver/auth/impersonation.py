@@ -91,7 +91,7 @@ def _constrained(mode: str, wanted: User, user: User, authorizer: Authorizer, ac
     if node:
         about = Action(verb, AUTHENTICATION, "nodes", name="*" if mode == "associated-node" else node)
         _check(authorizer, user, about)
-        return _everybody(replace(wanted, groups=(NODES_GROUP,)))
+        return _authenticated(replace(wanted, groups=(NODES_GROUP,)))
     for key in wanted.extra:
         domain, slash, path = key.partition("/")
         if not slash or not path or check_dns1123_subdomain(domain):
@@ -102,13 +102,13 @@ def _constrained(mode: str, wanted: User, user: User, authorizer: Authorizer, ac
             reason = "impersonating the system:masters group is not allowed"
             raise forbidden_action(user, about, reason)
         _check(authorizer, user, about)
-    return _everybody(wanted)
+    return _authenticated(wanted)
 
 
 def _legacy(wanted: User, user: User, authorizer: Authorizer) -> User:
     for about in _parts(wanted, "impersonate", ""):
         _check(authorizer, user, about)
-    return _everybody(wanted)
+    return _authenticated(wanted)
 
 
 def _check(authorizer: Authorizer, user: User, action: Action) -> None:
@@ -133,7 +133,7 @@ def _parts(wanted: User, verb: str, group: str) -> Iterator[Action]:
             yield Action(verb, AUTHENTICATION, "userextras", key, "", value)
 
 
-def _everybody(wanted: User) -> User:
+def _authenticated(wanted: User) -> User:
     """Return the user with the groups their name implies."""
     groups = wanted.groups
     account = _account(wanted.name)

@@ -90,10 +90,10 @@ class FlowControlBootstrap:
             level = schema["spec"]["priorityLevelConfiguration"]["name"]
             condition = dangling(schema, level in levels, self._verbs.now)
             if condition is not None:
-                work.append(self._tell(schema["metadata"]["name"], condition))
+                work.append(self._write_condition(schema["metadata"]["name"], condition))
         await asyncio.gather(*work)
 
-    async def _tell(self, name: str, condition: dict[str, Any]) -> None:
+    async def _write_condition(self, name: str, condition: dict[str, Any]) -> None:
         body = {
             "apiVersion": FLOW_SCHEMA.api_version,
             "kind": FLOW_SCHEMA.kind,

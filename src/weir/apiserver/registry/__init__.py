@@ -1,1 +1,1 @@
-"""What is done to stored objects? The verbs, patches, lists, watches and subresources."""
+"""Registry: verbs, patches, lists, watches and subresources on stored objects."""

@@ -1,12 +1,11 @@
-"""How does a document lie in the store, and how does it come back?
+"""Encoding of documents in the store.
 
-A stored value is the JSON of the document with `metadata` first and `resourceVersion` first in it, without kind
-and apiVersion (the key says them):
+A stored value is the JSON of the document with `metadata` first and `resourceVersion` first in it, without kind and
+apiVersion (which the key implies):
 
     {"metadata":{"resourceVersion":"<stamped by the store>", …}, "spec": …}
 
 so a list is a join of stored bytes, and a single object or a watch event is a constant prefix plus stored bytes.
-Not here: revisions and durability (weir.store), what may be written (weir.apiserver.registry.verbs).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""What did the containers of simulated pods print? Told by their kubelet when a container starts, kept for readers.
+"""Logs of simulated containers, kept in memory.
 
-A simulated kubelet plays a container's command ahead, so what it prints is known from its start: it is written here
-once (`create` of `pods/log`), each piece with its time, and a reader sees what has been printed by now. Kept in the
-server's memory only, bounded: the oldest pods are forgotten first.
-Spec: core/v1 PodLogOptions; the refusals are those of Kubernetes' server and kubelet.
-What surprises: of a container whose command could not be played nothing is known, and the answer says so (501).
-Not here: what a command prints (weir.simulation.kubelet.programs).
+Spec: core/v1 PodLogOptions; the refusals are those of Kubernetes' server and kubelet. A simulated kubelet plays a
+command ahead and writes its output once (`create` of `pods/log`), each piece with its time; readers see what is due
+by now. Bounded: the oldest pods are dropped first. A container whose command could not be played has no log (501).
 """
 
 from __future__ import annotations

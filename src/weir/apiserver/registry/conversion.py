@@ -1,12 +1,9 @@
-"""How does an object look in a version it is not stored in?
+"""Conversion between storage and served versions.
 
-Events are one resource served in two groups: stored as core/v1, shown in events.k8s.io/v1 with other names for
-the same fields. The kinds of resource.k8s.io are stored as v1 and shown in older versions as well
-(weir.objects.device_versions), HorizontalPodAutoscalers as autoscaling/v2 and shown in v1
-(weir.objects.autoscaler_versions). Everything else is stored as it is served.
-
-Custom resources whose definition names a webhook take one step more, which waits for it (`Conversion`): before they are
-read and before they are stored. All other steps are the same for them.
+Events are stored as core/v1 and also served in events.k8s.io/v1; resource.k8s.io kinds are stored as v1 and served in
+older versions (weir.objects.device_versions); HorizontalPodAutoscalers as autoscaling/v2 and served in v1
+(weir.objects.autoscaler_versions). Everything else is stored as served. Custom resources with a conversion webhook
+need an awaited step (`Conversion`) before decoding and before storing.
 """
 
 from __future__ import annotations

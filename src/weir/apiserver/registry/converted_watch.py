@@ -1,9 +1,7 @@
-"""A watch of objects that a webhook converts: the store's changes wait for it, and keep their order.
+"""Watches of objects that a webhook converts, in order.
 
-A change is converted once for all watchers of a version (kept on the store's event). A webhook that fails ends the
-watch with what it failed with: the client lists again, and is told there.
-Not here: what a watcher makes of a change (weir.apiserver.registry.watch), the webhook
-(weir.apiserver.customresources.webhook_conversion).
+A change is converted once for all watchers of a version (cached on the store's event). If the webhook fails, the
+watch ends with its error, and the client lists again.
 """
 
 from __future__ import annotations

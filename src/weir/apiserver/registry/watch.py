@@ -84,15 +84,15 @@ class _Watcher:
         self._sink, self._clock = sink, clock
         self._columns_sent = view.shape != "Table"
         #: how a reader in the same process is told; tables are for people, and come as lines to everybody
-        self._tell = getattr(sink, "tell", None) if view.shape != "Table" else None
+        self._deliver = getattr(sink, "deliver_event", None) if view.shape != "Table" else None
         self._told = ("told", share)  # where what it is told is kept, for all that share it
         self.metrics: WatchMetrics | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Send what of *events* concerns this watcher."""
-        if self._tell is not None:
-            self._tell_all(events, self._tell)
+        if self._deliver is not None:
+            self._deliver_events(events, self._deliver)
             return
         if len(events) == 1:
             chunks = self._chunk(events[0])
@@ -120,7 +120,7 @@ class _Watcher:
             return False
         return True
 
-    def _tell_all(self, events: Sequence[Event], tell: Callable[[str, bytes], None]) -> None:
+    def _deliver_events(self, events: Sequence[Event], deliver: Callable[[str, bytes], None]) -> None:
         """Hand what of *events* concerns this watcher to a reader in the same process, which needs no frames."""
         for event in events:
             frames = event.frames
@@ -131,7 +131,7 @@ class _Watcher:
                 found = frames[self._told] = self._change(event) or _NO_CHANGE
             if found is not _NO_CHANGE and self._is_read():
                 type, shown = found
-                tell(type, shown)
+                deliver(type, shown)
                 if self.metrics is not None:
                     self.metrics.sent(len(shown))
 

@@ -1,7 +1,6 @@
-"""How is a change written for a watcher? As an event: its type and the object as it is, as metadata, or as table rows.
+"""Encodes watch events: objects, PartialObjectMetadata or table rows.
 
-Spec: apiserver.md 10 "Watch". Pure: a stored value and a form in, the bytes of a line or of a chunk out.
-Not here: who is told of a change, and when (weir.apiserver.registry.watch).
+Spec: apiserver.md 10 "Watch". Pure: a stored value and a form in, the bytes of a line or chunk out.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How does a request travel? Bytes, HTTP, paths, options, bodies and the form of the answer."""
+"""Transport: HTTP, paths, options, bodies and content negotiation."""

@@ -1,7 +1,4 @@
-"""How does an answer look on the wire? Heads of HTTP/1.1, and the way of a watch to its client.
-
-Not here: when it is written and how fast (weir.apiserver.transport.protocol).
-"""
+"""HTTP/1.1 response heads, and the sink of a watch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What does the body of a request say, and who sent it?
+"""Request bodies: JSON, YAML and protobuf to a checked document, and the field manager.
 
-Spec: apiserver.md 2 "Decoding". JSON, YAML and protobuf become the same checked document. Bodies of the relaxed
-device dialect are brought into the layout of the hub first; what cannot be read stays for the decoder to name.
-Not here: types, unknown fields and their texts (weir.objects.document), bodies that are patches (.patching).
+Spec: apiserver.md 2 "Decoding". Bodies of the relaxed device dialect are converted to the hub's layout first; errors
+are left to the decoder.
 """
 
 from __future__ import annotations

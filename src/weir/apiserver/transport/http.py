@@ -1,9 +1,7 @@
-"""What is a request, what is an answer? The small types between the wire and the verbs.
+"""Request, Response and Stream types.
 
 A front (weir.apiserver.transport.protocol, or a test) builds a `Request`, awaits `handle(request)` and gets a
-`Response` (bytes, ready to send) or a `Stream` (a watch, which is handed a `Sink` and writes ready frames to it).
-Nothing here knows sockets, so the same server runs behind another front or in process.
-Not here: parsing HTTP (weir.apiserver.transport.protocol), what a path means (weir.apiserver.transport.paths).
+`Response` (encoded bytes) or a `Stream` (a watch, which writes frames to a `Sink`). Independent of sockets.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Whose large body is read now? Each user has a few places, and what has none stays in the client's own hands.
+"""Per-user slots for reading large request bodies.
 
-A body from `limits.LARGE_BODY_BYTES` on is worked on beside the loop, one at a time (weir.apiserver.off_loop). To read
-it before its turn comes would only cost time and memory, and both would be whatever one user likes to send. So a
-request says with its head that it is large, and is read on only when its user has a place free; it keeps the place
-until it is answered. Without a place the connection is not read: the client's own system keeps what it writes.
-Whoever may do everything (system:masters) needs no place.
-Not here: how much all bodies hold together (weir.apiserver.transport.connections), whose turn it is to be worked on
-(weir.apiserver.off_loop).
+Bodies from `limits.LARGE_BODY_BYTES` on are processed one at a time off the loop (weir.apiserver.off_loop), so
+reading them earlier only costs memory. A large request is read only when its user has a free slot, kept until it is
+answered; until then its connection is not read. system:masters needs no slot.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How much may be asked at once, and how large may one request be?
+"""Limits on concurrent requests and on request size.
 
-Spec: decision 12 (3 MiB, in-flight limits, 429 with Retry-After). Requests that read and requests that
-write have a lane each, so that a flood of lists does not keep a kubelet from reporting. Watches and other
-long-running requests do not count: they are bounded by what their readers take. `system:masters` gets in
-even when a lane is full, because an operator has to be able to look.
-Not here: reading the socket (weir.apiserver.transport.protocol), which uses the numbers below.
+Spec: decision 12 (3 MiB, in-flight limits, 429 with Retry-After). Reads and writes have separate lanes, so that a
+flood of lists does not delay heartbeats. Watches and other long-running requests do not count. `system:masters` is
+admitted when a lane is full.
 """
 
 from __future__ import annotations

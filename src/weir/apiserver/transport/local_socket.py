@@ -1,11 +1,8 @@
-"""How do components in processes of their own reach the server of their machine? By a Unix socket, without TLS.
+"""Unix socket for components on the same machine, without TLS.
 
-Whoever can open the socket is the administrator: it lies in a folder that only its owner may enter, as the
-administrator's key does. Requests take the same way as those from the network, authentication, authorization and
-admission included; they count for the administrator's certificate as it is then.
-What surprises: the path of a Unix socket may be a hundred bytes long. Where the data folder's is longer, the socket
-lies in a folder of its own among the temporary ones.
-Not here: TLS and the network (weir.apiserver.run), the client's side (weir.client.http).
+Whoever can open the socket acts as administrator: it is in a folder that only its owner may enter. Requests go
+through authentication, authorization and admission with the administrator's current certificate. Unix socket paths
+are limited to about a hundred bytes; for longer data folders the socket is in a temporary folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""In which form does the client want the answer?
+"""Content negotiation: the response's media type and representation.
 
-Spec: apiserver.md 3 "Representations". JSON is what there is; YAML, Table and PartialObjectMetadata are made of
-it. Protobuf is not spoken: a client that accepts JSON as well gets JSON, one that does not gets 406.
+Spec: apiserver.md 3 "Representations". JSON is native; YAML, Table and PartialObjectMetadata are derived. Protobuf is
+not written: a client that also accepts JSON gets JSON, others 406.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What options did the client send with its request, and are they any good?
+"""Request options from query parameters or, for deletes, the body.
 
-Spec: apiserver.md 1.3 "422 for options", 9.3 "resourceVersion and limit", 10.1 "Start".
-Options come as query parameters; a delete may send them as a body instead. Numbers that are not numbers are 400,
-values that are not offered are 422 on a kind of group `meta.k8s.io`.
-Not here: what an option changes (weir.apiserver.registry.verbs, .lists, .watch, .deletion).
+Spec: apiserver.md 1.3 "422 for options", 9.3 "resourceVersion and limit", 10.1 "Start". Invalid numbers are 400,
+unsupported values are 422 on a kind of group `meta.k8s.io`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What does this URL ask for?
+"""RequestInfo: the verb, resource and name of a URL path.
 
-Spec: apiserver.md 1.2 (unknown path, resource, method), 10.1 (the deprecated watch path).
-`/api/v1/…` and `/apis/<group>/<version>/…` name resources, everything else is a plain path. An unknown resource
-of a known group version is a Status 404; an unknown group or path is a plain text 404.
-Not here: what a verb does (weir.apiserver.registry.verbs).
+Spec: apiserver.md 1.2 (unknown path, resource, method), 10.1 (the deprecated watch path). `/api/v1/…` and
+`/apis/<group>/<version>/…` name resources, everything else is a plain path. An unknown resource of a known group
+version is a Status 404; an unknown group or path a plain text 404.
 """
 
 from __future__ import annotations

@@ -529,10 +529,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
         elif self._waits:
             if waited > limits.PLACE_SECONDS:
                 self._busy()
-        elif waited > self._patience():
+        elif waited > self._read_timeout():
             self._transport.close()
 
-    def _patience(self) -> float:
+    def _read_timeout(self) -> float:
         """Return for how long nothing may come."""
         if self._head_size > 0 or self._request is not None:
             return limits.ARRIVAL_SECONDS

@@ -1,8 +1,7 @@
-"""Which warnings does the client get, and how much of them?
+"""Warning headers of a response, deduplicated and bounded.
 
-A warning is said once. Together they may have `MOST_CHARACTERS`; from there on each is cut to `LONGEST_CUT` characters,
-and what comes after as many cut characters is left out, as a real server does.
-Not here: who warns of what (the strategies, the decoder, webhooks).
+In total `MOST_CHARACTERS`; beyond, each is cut to `LONGEST_CUT` characters, and the rest is dropped, as by the real
+server.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ class DeviceTaintEviction(Controller):
 
     def _pending_because_of(self, rule: DeviceTaintRule, listers: Listers) -> EvictionCounts:
         tracked = self.model.tracker.rule_taint(rule.name)
-        leaving = self._leaving(self.model.because_of(tracked.id), self.model.evictions, listers)
+        leaving = self._evicted_pods(self.model.because_of(tracked.id), self.model.evictions, listers)
         return EvictionCounts.of(
             pod for pod, eviction in leaving if any(each.taint.id == tracked.id for each in eviction.reasons)
         )
@@ -291,10 +291,10 @@ class DeviceTaintEviction(Controller):
             found = claim_eviction(claim, taints_on, self._gates, now, self.expressions.evaluate)
             if found is not None:
                 evictions[name] = found
-        leaving = EvictionCounts.of(pod for pod, _ in self._leaving(evictions, evictions, listers))
+        leaving = EvictionCounts.of(pod for pod, _ in self._evicted_pods(evictions, evictions, listers))
         return words.dry_run(published, allocated, leaving, evicted)
 
-    def _leaving(
+    def _evicted_pods(
         self, claims: Iterable[str], evictions: Mapping[str, Eviction], listers: Listers
     ) -> Iterator[tuple[tuple[str, str], Eviction]]:
         """Yield the pods that use these claims and have to leave according to *evictions*."""

@@ -47,14 +47,14 @@ class ClaimEvictions:
         self._held_of: dict[PoolKey, dict[DeviceID, None]] = {}
         self._pool_of: dict[str, PoolKey] = {}  # of slices, also those without devices
         self._unpublished: dict[DeviceID, None] = {}  # held, and in no current slice
-        self._leaving: dict[int, dict[str, None]] = {}  # claims by the taints that end their use
+        self._by_taint: dict[int, dict[str, None]] = {}  # claims by the taints that end their use
         self._first_seen: dict[int, datetime] = {}  # taints without a time
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def because_of(self, taint: int) -> list[str]:
         """Return the claims that a taint evicts."""
-        return list(self._leaving.get(taint, ()))
+        return list(self._by_taint.get(taint, ()))
 
     def selected_by(self, rule: str) -> tuple[int, list[DeviceID]]:
         """Return how many published devices a rule selects, and which of all allocated devices."""
@@ -207,13 +207,13 @@ class ClaimEvictions:
         if old is None and found is None:
             return False
         for reason in old.reasons if old is not None else ():
-            claims = self._leaving[reason.taint.id]
+            claims = self._by_taint[reason.taint.id]
             del claims[key]
             if not claims:
-                del self._leaving[reason.taint.id]
+                del self._by_taint[reason.taint.id]
                 self._first_seen.pop(reason.taint.id, None)
         for reason in found.reasons if found is not None else ():
-            self._leaving.setdefault(reason.taint.id, {})[key] = None
+            self._by_taint.setdefault(reason.taint.id, {})[key] = None
         if found is None:
             del self.evictions[key]
         else:

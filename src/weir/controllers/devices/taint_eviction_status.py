@@ -74,12 +74,12 @@ def in_progress(pending: EvictionCounts, evicted: int) -> tuple[str, str, str]:
     return "False", "Completed" if evicted else "NotStarted", with_evicted("", evicted)
 
 
-def dry_run(published: int, allocated: int, leaving: EvictionCounts, evicted: int) -> tuple[str, str, str]:
+def dry_run(published: int, allocated: int, counts: EvictionCounts, evicted: int) -> tuple[str, str, str]:
     """Return status, reason and message of a rule that only says what it would do."""
-    would = "1 pod" if leaving.pods == 1 else f"{leaving.pods} pods"
+    would = "1 pod" if counts.pods == 1 else f"{counts.pods} pods"
     message = (
         f"{_devices(published, 'published')} {_devices(allocated, 'allocated')} "
-        f"{would} would be evicted in {leaving.where} if the effect was NoExecute. "
+        f"{would} would be evicted in {counts.where} if the effect was NoExecute. "
         "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
     )
     return "False", "NoEffect", with_evicted(message, evicted)

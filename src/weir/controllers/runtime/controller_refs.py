@@ -105,7 +105,7 @@ def claim(
     """
     metadata = owner["metadata"]
     selector = selector if selector is not None else selector_of(owner)
-    leaving = bool(metadata.get("deletionTimestamp"))
+    terminating = bool(metadata.get("deletionTimestamp"))
     mine: list[Any] = []
     changes: list[Patch] = []
 
@@ -115,9 +115,9 @@ def claim(
     for item in listers.owned(wanted, metadata["uid"]):
         if selector is None or (considers is not None and not considers(item)) or selects(item):
             mine.append(item)
-        elif not leaving:
+        elif not terminating:
             changes.append(release(item, wanted, metadata["uid"], finalizer))
-    if selector is None or leaving:
+    if selector is None or terminating:
         return Claimed(tuple(mine), tuple(changes))
     for item in listers.free(wanted, metadata["namespace"]):
         if _deleting(item) or (considers is not None and not considers(item)):

@@ -27,7 +27,13 @@ from weir.controllers.storage.pvc_protection import (
     unprotect,
     use_condition,
 )
-from weir.controllers.storage.volume_matching import class_of, find_volume, has_class, is_kept_for, mismatch
+from weir.controllers.storage.volume_matching import (
+    class_of,
+    find_volume,
+    has_class,
+    is_prebound_to,
+    mismatch,
+)
 from weir.controllers.storage.volume_phase import BY_CONTROLLER, VOLUMES, phase, settle_volume
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
@@ -135,7 +141,7 @@ class PersistentVolumes(Controller):
                     yield from _pending(claim)
                 else:
                     yield from _join(volume, claim)
-            elif is_kept_for(volume, claim):
+            elif is_prebound_to(volume, claim):
                 yield from _join(volume, claim)
             else:
                 text = f'volume "{named}" already bound to a different claim.'
@@ -230,7 +236,7 @@ def _default_class(listers: Listers) -> str:
 def _join(volume: Document, claim: Document) -> Iterator[Action]:
     """Yield what is still missing of a binding."""
     metadata = claim["metadata"]
-    if not is_kept_for(volume, claim, exactly=True):
+    if not is_prebound_to(volume, claim, exactly=True):
         reference = {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",

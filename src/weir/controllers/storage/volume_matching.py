@@ -35,7 +35,7 @@ def has_class(claim: Document) -> bool:
     )
 
 
-def is_kept_for(volume: Document, claim: Document, *, exactly: bool = False) -> bool:
+def is_prebound_to(volume: Document, claim: Document, *, exactly: bool = False) -> bool:
     """Return whether the volume names the claim; with *exactly* also by its uid."""
     reference = volume["spec"].get("claimRef") or {}
     metadata = claim["metadata"]
@@ -67,9 +67,9 @@ def find_volume(claim: Document, volumes: Iterable[Document], *, waits: bool) ->
     candidates = [
         volume
         for volume in volumes
-        if not mismatch(claim, volume) or (is_kept_for(volume, claim) and _may_be_kept(claim, volume))
+        if not mismatch(claim, volume) or (is_prebound_to(volume, claim) and _prebound_fits(claim, volume))
     ]
-    kept = [volume for volume in candidates if is_kept_for(volume, claim)]
+    kept = [volume for volume in candidates if is_prebound_to(volume, claim)]
     if kept:
         return min(kept, key=_order)
     if waits:
@@ -84,7 +84,7 @@ def find_volume(claim: Document, volumes: Iterable[Document], *, waits: bool) ->
     return min(free, key=_order, default=None)
 
 
-def _may_be_kept(claim: Document, volume: Document) -> bool:
+def _prebound_fits(claim: Document, volume: Document) -> bool:
     """Return whether a volume pre-bound to the claim fits; its class is not compared."""
     return mismatch(claim, volume) in ("", "storageClassName does not match")
 

@@ -174,8 +174,8 @@ def _release(volume: Document, listers: Listers) -> Iterator[Action]:
 def _is_asked(claim: Document) -> bool:
     annotations = claim["metadata"].get("annotations") or {}
     marked = annotations.get(PROVISIONER) or annotations.get(OLD_PROVISIONER)
-    leaving = claim["metadata"].get("deletionTimestamp")
-    return marked == NAME and not claim["spec"].get("volumeName") and not leaving
+    terminating = claim["metadata"].get("deletionTimestamp")
+    return marked == NAME and not claim["spec"].get("volumeName") and not terminating
 
 
 def _is_mine(volume: Document) -> bool:

@@ -29,7 +29,7 @@ from weir.controllers.workloads.job_pods import (
 from weir.controllers.workloads.job_policies import handle
 from weir.controllers.workloads.job_tracking import JOBS, Document, JobTracking
 from weir.controllers.workloads.pod_control import make_pod, remove_pod
-from weir.controllers.workloads.replicaset import leaving
+from weir.controllers.workloads.replicaset import deletion_order
 
 AT_ONCE: Final = 500
 LONGEST_PREFIX: Final = 58
@@ -80,13 +80,13 @@ class JobManage:
             for pod in self._tally.active:
                 by_index.setdefault(index_of(pod), []).append(pod)
             for index, pods in by_index.items():
-                ordered = leaving(pods, self._now)
+                ordered = deletion_order(pods, self._now)
                 possible = 0 <= index < (self._tally.completions or 0)
                 doomed += ordered[:-1] if possible else ordered
                 kept += ordered[-1:] if possible else []
         else:
             kept = list(self._tally.active)
-        return [*doomed, *leaving(kept, self._now)[: max(0, at_least - len(doomed))]]
+        return [*doomed, *deletion_order(kept, self._now)[: max(0, at_least - len(doomed))]]
 
     def _remove(self, pods: list[Pod]) -> Iterator[Action]:
         """Yield the removal of pods that are not to be counted: the finalizer goes first."""

@@ -87,7 +87,7 @@ class ReplicaSets(Controller):
             for _ in range(min(wanted - len(pods), AT_ONCE) if later is None else 0):
                 yield make_pod(replicaset, self.kind)
             surplus = len(pods) - wanted
-            for pod in leaving(pods, now)[: min(surplus, AT_ONCE)] if surplus > 0 else ():
+            for pod in deletion_order(pods, now)[: min(surplus, AT_ONCE)] if surplus > 0 else ():
                 yield remove_pod(pod, replicaset, self.kind)
         terminating = sum(pod.deleting and not pod.terminated for pod in claimed.mine)
         yield from self._status(key, replicaset, pods, terminating, now)
@@ -157,7 +157,7 @@ class ReplicationControllers(ReplicaSets):
     kind = REPLICATION_CONTROLLERS
 
 
-def leaving(pods: list[Pod], now: datetime) -> list[Pod]:
+def deletion_order(pods: list[Pod], now: datetime) -> list[Pod]:
     """Return *pods* in the order in which they are missed least."""
     beside = Counter(pod.spec.node_name for pod in pods if pod.ready)
     return sorted(pods, key=lambda pod: _rank(pod, beside[pod.spec.node_name], now))

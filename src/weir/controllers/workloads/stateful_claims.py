@@ -59,7 +59,7 @@ class StatefulClaims:
         found = (self._find(template, number) for template in self._templates)
         return any(claim is not None and claim["metadata"].get("deletionTimestamp") for claim in found)
 
-    def retained(self, number: int, pod: Pod, *, leaving: bool) -> Iterator[Action]:
+    def retained(self, number: int, pod: Pod, *, scaled_down: bool) -> Iterator[Action]:
         """Yield the changes of ownership that make claims go with the set or with a pod scaled away."""
         for template in self._templates:
             claim = self._find(template, number)
@@ -72,7 +72,7 @@ class StatefulClaims:
             others = [each for each in present if not self._ours(each, pod)]
             # Where another owner looks after it we own nothing of it, and give up what we did.
             apart = (self._with_set or self._with_pod) and any(each.get("controller") for each in others)
-            owners = [] if apart else [*self._owners(pod, leaving)]
+            owners = [] if apart else [*self._owners(pod, scaled_down)]
             same = {each["uid"] for each in owners} == {each["uid"] for each in mine}
             if same and all(each.get("controller") for each in mine):
                 continue
@@ -80,8 +80,8 @@ class StatefulClaims:
             changes = {"resourceVersion": metadata["resourceVersion"], "ownerReferences": wanted or None}
             yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes})
 
-    def _owners(self, pod: Pod, leaving: bool) -> Iterator[Document]:
-        if leaving and self._with_pod:
+    def _owners(self, pod: Pod, scaled_down: bool) -> Iterator[Document]:
+        if scaled_down and self._with_pod:
             metadata = {"metadata": {"name": pod.metadata.name, "uid": pod.metadata.uid}}
             yield owner_reference(metadata, PODS)
         elif self._with_set:

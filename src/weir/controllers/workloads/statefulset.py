@@ -162,9 +162,9 @@ class _Round:
                 if self._ordered and (pod.deleting or not self._available(pod)):
                     return
                 yield from self._keep_identity(pod, number)
-                yield from self._claims.retained(number, pod, leaving=False)
+                yield from self._claims.retained(number, pod, scaled_down=False)
         for number in surplus:
-            yield from self._claims.retained(number, self._pods[number], leaving=True)
+            yield from self._claims.retained(number, self._pods[number], scaled_down=True)
         first_unavailable = next((n for n in sorted(surplus) if self._missing(self._pods[n])), None)
         for number in surplus:
             pod = self._pods[number]

@@ -326,8 +326,8 @@ class BoundDynamicResources(
         node, text = self._table.nodes[row], _REASONS[code]
         assert node is not None
         if code in (UNAVAILABLE, TAINTED):
-            leaving = self.leaving() if code == TAINTED else ()
-            return (ClaimTied(text, tuple((claim.key, reason.taint) for claim, reason in leaving)),)
+            evicting_taints = self.evicting_taints() if code == TAINTED else ()
+            return (ClaimTied(text, tuple((claim.key, reason.taint) for claim, reason in evicting_taints)),)
         if self._problem is not None:
             return ()  # the claims cannot be used at all: PreFilter speaks for all nodes at once
         try:
@@ -354,10 +354,10 @@ class BoundDynamicResources(
         ]
         return [*self._allocated, *made]
 
-    def leaving(self) -> Iterator[tuple[ResourceClaim, Reason]]:
+    def evicting_taints(self) -> Iterator[tuple[ResourceClaim, Reason]]:
         """Return the taints because of which allocated claims accept no new pods, for explanations."""
         for claim in self._allocated:
-            for reason in self._claims.leaving(claim, self._pod):
+            for reason in self._claims.evicting_taints(claim, self._pod):
                 yield claim, reason
 
     # ── Score ────────────────────────────────────────────────────────────────────────────────────

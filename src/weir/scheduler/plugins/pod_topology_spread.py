@@ -132,7 +132,7 @@ class PodTopologySpread(Plugin):
         namespace = pod.namespace
 
         def selects(other: PodClass) -> bool:
-            if empty or other.leaving or other.namespace != namespace:
+            if empty or other.terminating or other.namespace != namespace:
                 return False
             return matcher.matches(other.labels)  # type: ignore[union-attr]
 

@@ -310,7 +310,9 @@ class _Stage:
         left = "" if asked or lives[-1].terminating_at is None else lives[-1].node
         if left:  # a pod is terminating because of the node it was on
             reason = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
-            return tuple(f"{left}: {leaving(each) or reason}" for each in answer.nodes if each.node == left)
+            return tuple(
+                f"{left}: {eviction_reason(each) or reason}" for each in answer.nodes if each.node == left
+            )
         groups = [
             group
             for group in answer.groups
@@ -322,7 +324,7 @@ class _Stage:
         return tuple(lines)
 
 
-def leaving(verdict: NodeVerdict) -> str:
+def eviction_reason(verdict: NodeVerdict) -> str:
     """Return why a pod had to leave a node: for how long its taints are tolerated, or which one is not.
 
     Nothing when the node is not the reason.

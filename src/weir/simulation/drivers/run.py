@@ -114,7 +114,7 @@ class Drivers:
         node = new or old
         assert node is not None
         name = node["metadata"]["name"]
-        if old is not None and new is not None and _said(old) == _said(new):
+        if old is not None and new is not None and _device_annotations(old) == _device_annotations(new):
             return  # a heartbeat
         before = self._of_node.pop(name, ())
         for key in before:
@@ -269,7 +269,7 @@ def _selector(marks: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in marks.items())
 
 
-def _said(node: Document) -> tuple[object, ...]:
+def _device_annotations(node: Document) -> tuple[object, ...]:
     """Return all that a driver reads of a node."""
     annotations = node["metadata"].get("annotations") or {}
     faults = sorted((name, text) for name, text in annotations.items() if name.startswith(ANNOTATION))

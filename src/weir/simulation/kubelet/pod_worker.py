@@ -184,7 +184,7 @@ class PodWorker:
         if life.sandbox:
             self._address(pod)
         for printing in life.take_printed():
-            await self._tell(pod, printing)
+            await self._send_output(pod, printing)
         if not (life.over and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")):
             written = self._written.get(uid)
             now = format_time(self._clock.now())
@@ -221,7 +221,7 @@ class PodWorker:
             services = (*([kubernetes] if kubernetes is not None else ()), *listed)
         stage.objects = Objects(found, services)
 
-    async def _tell(self, pod: Document, printing: Printing) -> None:
+    async def _send_output(self, pod: Document, printing: Printing) -> None:
         """Send a container's output to the server, for its log."""
         if not self._logs_kept:
             return

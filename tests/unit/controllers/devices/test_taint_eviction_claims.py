@@ -110,7 +110,7 @@ def test_a_shared_device_has_several_holders_until_the_last_has_gone():
     assert found.holders(GPU) == ["default/d"] == found.because_of(number)
     found.put_claim("default/d", None, T0)
     assert found.holders(GPU) == [] == found.because_of(number)
-    assert not found._held_of and not found._holding and not found._leaving
+    assert not found._held_of and not found._holding and not found._by_taint
 
 
 def test_what_a_rule_selects_is_counted_as_published_and_as_held():

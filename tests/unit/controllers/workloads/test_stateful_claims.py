@@ -27,7 +27,7 @@ STALE = {**OURS, "uid": "an-earlier-set"}
 RETAIN, WITH_SET, WITH_BOTH = {}, {"whenDeleted": "Delete"}, {"whenDeleted": "Delete", "whenScaled": "Delete"}
 
 
-def changed(policy, owners, *, leaving=False):
+def changed(policy, owners, *, scaled_down=False):
     """Return the owners that a claim with *owners* is given, None when it is left alone."""
     claim = {
         "metadata": {"name": "data-db-0", "namespace": "d", "resourceVersion": "7", "ownerReferences": owners}
@@ -42,7 +42,7 @@ def changed(policy, owners, *, leaving=False):
         },
     }
     listers = SimpleNamespace(get=lambda kind, name, namespace: claim if name == "data-db-0" else None)
-    found = [*StatefulClaims(stateful, SETS, listers).retained(0, POD, leaving=leaving)]
+    found = [*StatefulClaims(stateful, SETS, listers).retained(0, POD, scaled_down=scaled_down)]
     return found[0].patch["metadata"]["ownerReferences"] or [] if found else None
 
 
@@ -68,5 +68,5 @@ def test_a_claim_is_the_sets_unless_another_looks_after_it(policy, owners, expec
 
 
 def test_a_claim_goes_with_a_pod_that_is_scaled_away():
-    assert changed(WITH_BOTH, [OURS], leaving=True) == [OF_POD]
-    assert changed(WITH_SET, [OURS], leaving=True) is None
+    assert changed(WITH_BOTH, [OURS], scaled_down=True) == [OF_POD]
+    assert changed(WITH_SET, [OURS], scaled_down=True) is None

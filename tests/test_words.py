@@ -1,0 +1,114 @@
+"""Plain words: module docstrings state, and no definition is named by a word that CONTRIBUTING replaces."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "weir"
+#: Packages whose docstrings and names still have to follow. A package leaves this list with its last offender.
+PENDING = {
+    "apiserver/registry",
+    "apiserver/transport",
+    "cel",
+    "install",
+    "lowering",
+    "operator",
+    "taints",
+    "whatif",
+}
+LABELS = ("What surprises:", "Not here:")
+COMPONENT = re.compile(r"`component: what changed`")
+
+_TABLE = re.compile(r"^\| not in names \|.*?\n\|[-|]+\n(.*?)\n\n", re.MULTILINE | re.DOTALL)
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def rule_text() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def banned_words() -> frozenset[str]:
+    """Return the first column of CONTRIBUTING's word list."""
+    table = _TABLE.search(rule_text())
+    assert table is not None, "CONTRIBUTING.md has no word list"
+    return frozenset(
+        word for row in table[1].splitlines() for word in re.findall(r"`(\w+)`", row.split("|")[1])
+    )
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name.
+
+    >>> words_of("_TokenKeeper"), words_of("was_told")
+    (['token', 'keeper'], ['was', 'told'])
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_")
+
+
+def opens_with_a_question(docstring: str) -> bool:
+    """Return whether the first paragraph asks; code in backticks does not.
+
+    >>> opens_with_a_question("Who is next? The queue."), opens_with_a_question("The path `.a[?(@.b)]`.")
+    (True, False)
+    """
+    return "?" in re.sub(r"`[^`]*`", "", docstring.split("\n\n")[0])
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return every module of weir by its path without the suffix."""
+    return {
+        path.relative_to(SOURCE).with_suffix("").as_posix(): ast.parse(path.read_text())
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def offences(banned: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield the path of a module and what is wrong with its docstring or names."""
+    for path, tree in modules().items():
+        docstring = ast.get_docstring(tree) or ""
+        if opens_with_a_question(docstring):
+            yield path, f"opens with a question: {docstring.splitlines()[0]}"
+        for label in LABELS:
+            if label in docstring:
+                yield path, f"has a paragraph {label!r}: state it, or leave it out"
+        names = [
+            path.rpartition("/")[2],
+            *(one.name for one in ast.walk(tree) if isinstance(one, _DEFINITIONS)),
+        ]
+        for name in names:
+            for word in banned.intersection(words_of(name)):
+                yield path, f"{name} is named {word!r}"
+
+
+def package_of(path: str) -> str:
+    return next((name for name in PENDING if path.startswith(f"{name}/")), "")
+
+
+def test_modules_state_and_definitions_have_plain_names():
+    wrong = [f"{path}: {what}" for path, what in offences(banned_words()) if not package_of(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_packages_leave_the_pending_list_when_they_are_done():
+    left = {package_of(path) for path, _ in offences(banned_words())}
+    assert not PENDING - left, f"done, take them out of PENDING: {sorted(PENDING - left)}"
+
+
+def test_the_rules_are_written_down():
+    text = rule_text()
+    assert "A module docstring states" in text
+    assert "opens with the question" not in text
+    assert COMPONENT.search(text), "CONTRIBUTING says no longer what the subject of a commit looks like"
+
+
+def test_a_question_and_a_banned_name_are_found():
+    assert opens_with_a_question("Which pods go?\n\nThose that must.")
+    assert not opens_with_a_question("Pods to delete.\n\nWhy? Because.")
+    assert {"nobody", "keeper", "told"} <= banned_words()
+    assert banned_words().intersection(words_of("nobody_may")) == {"nobody"}
