@@ -1,7 +1,6 @@
 """Identity of the object of a write: names, namespaces, versions and uids.
 
 Spec: apiserver.md 1.2 (conflicts), 2 "Decoding" (name and namespace in body and URL), 4 "Create and update".
-Not here: what the object may hold (weir.validate), the sequence of a write (.write_path).
 """
 
 from __future__ import annotations

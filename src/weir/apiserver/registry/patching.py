@@ -1,7 +1,7 @@
-"""Change one object as a patch says: JSON patch, merge patch, strategic merge patch, server-side apply.
+"""Patch verb: JSON patch, merge patch, strategic merge patch, server-side apply.
 
-Spec: apiserver.md 7 "Patch". The patch is tried on the newest object again when another write was faster.
-Not here: what each kind of patch does to a document (weir.apiserver.patches), the rest of the write (.write_path).
+Spec: apiserver.md 7 "Patch". A patch is applied again to the newest object when another write won the race. What each
+patch does to a document is in weir.apiserver.patches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How does the API server itself set a condition of a pod? When it is bound, and when it is evicted.
+"""Pod conditions that the API server itself sets: on binding and on eviction.
 
 Spec: apiserver.md 12 "Subresources". The time of a condition is that of its last change of status.
-Not here: conditions that components write (they patch the status, weir.apiserver.registry.patching).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The Scale of a workload: how many replicas it has and shall have, read and written without the rest of it.
+"""Scale subresource: reading and writing a workload's replicas.
 
-Spec: apiserver.md 12 "Subresources", 6 "managedFields". A write becomes a change of the workload's `spec.replicas`. Who
-owns that field in the workload owns `spec.replicas` in the Scale, so applying a Scale conflicts with who applied the
-workload.
-What surprises: an entry that a Scale wrote has no time; an updating manager known for more than the replicas has two
+Spec: apiserver.md 12 "Subresources", 6 "managedFields". A write changes the workload's `spec.replicas`. The owner of
+that field in the workload owns `spec.replicas` in the Scale, so applying a Scale conflicts with the workload's
+applier. An entry that a Scale wrote has no time; an updating manager with more fields than the replicas has two
 entries after another manager's write, because its entry in the Scale has another apiVersion.
-Not here: the Scale as a document (.scale_objects), conflicts and ownership as such (weir.apiserver.patches).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The Scale of a workload as a document: made from the workload, and put back into it.
+"""Scale documents: made from a workload, and applied to it.
 
-Spec: apiserver.md 12 "Subresources". Of a custom resource the definition says where the counts stand.
-Not here: reading and writing it through the API (.scale), how webhooks and policies are shown it
-(weir.apiserver.admission.versions).
+Spec: apiserver.md 12 "Subresources". For custom resources the definition gives the paths of the counts.
 """
 
 from __future__ import annotations

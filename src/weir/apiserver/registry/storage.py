@@ -1,8 +1,8 @@
-"""The stored objects of one server: reading, storing and removing them in the versions that clients speak.
+"""Stored objects of one server: reads, writes and deletes in the versions that clients use.
 
-Custom resources whose definition names a webhook are converted on the way in and out; all other conversions happen as a
-value is decoded (.codec). Also the context of every verb: clock, feature gates, randomness.
-Not here: what happens to an object before it is stored (.write_path), lists and watches (.lists, .watch).
+Custom resources with a conversion webhook are converted on the way in and out; other conversions happen in decoding
+(.codec). Also the context of every verb: clock, feature gates, randomness. The stages before a write are in
+.write_path.
 """
 
 from __future__ import annotations

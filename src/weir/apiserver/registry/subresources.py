@@ -1,9 +1,8 @@
-"""Paths below an object that are not the object itself: which verb each has, logs and tokens.
+"""Subresources: the verbs of each, logs and tokens.
 
-Spec: apiserver.md 12 "Subresources". Exec and the other streams of a real kubelet answer that simulated nodes do not
-support them.
-Not here: binding (.binding), eviction (.eviction), scale (.scale); status, ephemeralcontainers, resize and finalize,
-which are updates of the object (.verbs).
+Spec: apiserver.md 12 "Subresources". Exec and other kubelet streams answer that simulated nodes do not support them.
+Binding, eviction and scale have their own modules; status, ephemeralcontainers, resize and finalize are updates
+(.verbs).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Get, create and update one object: what each verb decodes, and the attempts of a change.
+"""Get, create and update of one object: decoding, and retries of a change.
 
-Spec: apiserver.md 2 "Decoding", 4 "Create and update". A write that loses the race against another is tried again on
-the newer object unless the client named the version it had read.
-Not here: what happens to a decoded object until it is stored (.write_path), patches (.patching), delete (.deletion),
-list and watch (.lists, .watch), subresources that are not the object itself (.subresources).
+Spec: apiserver.md 2 "Decoding", 4 "Create and update". A write that loses a race is retried on the newer object
+unless the client sent a resourceVersion. The stages of a write are in .write_path.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Watch a collection: every change from a revision on, as frames on an open answer.
+"""Watch of a collection: every change from a revision on, as frames on an open response.
 
-Spec: apiserver.md 10 "Watch". An event is encoded and framed once (kept on the store's event while it is delivered) and
-the same bytes go to every watcher that asked for the same thing; a selector is evaluated once per event for all
-watchers that share it. A watcher that does not read is cut off, not waited for: it lists again.
-What surprises: an object that leaves a selector is DELETED with its last matching state but the new revision.
-Not here: how an event is written (weir.apiserver.registry.watch_encoder), changes that a webhook must convert first
-(.converted_watch), which watchers a change reaches (.watch_index).
+Spec: apiserver.md 10 "Watch". An event is encoded once and the same bytes go to every watcher with the same form; a
+selector is evaluated once per event for all watchers that share it. A watcher that does not read is disconnected and
+must list again. An object that stops matching a selector is DELETED with its last matching state but the new
+revision.
 """
 
 from __future__ import annotations

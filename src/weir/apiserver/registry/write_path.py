@@ -1,10 +1,8 @@
 """The one sequence of every write: default, own, mutate, prepare, validate, admit, commit.
 
-Spec: apiserver.md 4 "Create and update", 6 "managedFields". A verb decodes what the client sent and hands the object
-over as an `ObjectWrite`; from there creates, updates, patches, applies and writes to subresources take the same way.
-What a kind does differently is in its strategy (weir.apiserver.strategies). Stages that look at the object alone run
-beside the loop when it is large.
-Not here: where the object comes from (.verbs, .patching, .scale), the store (.storage).
+Spec: apiserver.md 4 "Create and update", 6 "managedFields". A verb decodes the request into an `ObjectWrite`;
+creates, updates, patches, applies and subresource writes then take the same path. Differences between kinds are in
+their strategies (weir.apiserver.strategies). Pure stages run off the loop for large objects.
 """
 
 from __future__ import annotations

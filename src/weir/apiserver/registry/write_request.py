@@ -1,7 +1,4 @@
-"""The values that travel through a write: who asks for it, the object on its way, and the answer.
-
-Not here: the sequence of a write (.write_path), what each verb makes the object of (.verbs, .patching, .scale).
-"""
+"""Values of a write: its request, the object in progress, and the result."""
 
 from __future__ import annotations
 

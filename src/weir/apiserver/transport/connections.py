@@ -1,14 +1,11 @@
-"""How much do all connections together hold? The open connections of a server, and the bounds on their sum.
+"""Open connections of a server, and bounds on what they hold together.
 
-A bound on one connection is none: two thousand connections of a megabyte each are two gigabytes. So what arrives, what
-waits to be taken by its reader, and connections that have not proven who they are, are counted over all of them:
-- request bodies: nobody may hold more than is still free of `RECEIVED_BYTES`, so that a user who sends whatever goes in
-  gets half, two get a third each, and there is always room for another; beyond that a request is refused with 429;
-- answers that are not taken: beyond `UNSENT_BYTES` the reader that has taken nothing for longest is cut off;
-- connections without a credential: beyond `MOST_UNPROVEN` the oldest that had time to show one is cut off, so that a
-  new client finds room;
-- connections of one user: beyond `MOST_OF_ONE_USER` a new one is refused with 429.
-Not here: the bounds of one request (weir.apiserver.transport.protocol), the numbers (weir.apiserver.transport.limits).
+Per-connection bounds do not bound the sum, so these are counted over all connections:
+- request bodies: a user may hold at most what is still free of `RECEIVED_BYTES`, so there is always room for another
+  user; beyond, 429;
+- unsent responses: beyond `UNSENT_BYTES` the reader idle for longest is disconnected;
+- unauthenticated connections: beyond `MOST_UNPROVEN` the oldest is disconnected;
+- connections of one user: beyond `MOST_OF_ONE_USER` a new one gets 429.
 """
 
 from __future__ import annotations

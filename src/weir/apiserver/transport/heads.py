@@ -1,8 +1,7 @@
 """Target and Content-Length of a request's head.
 
-A query of thirty thousand parameters takes twenty milliseconds to parse, so parameters are counted before a request is
-authenticated.
-Not here: headers, which are counted as they arrive (weir.apiserver.transport.protocol); what a path means (.paths).
+A query of thirty thousand parameters takes twenty milliseconds to parse, so parameters are counted before a request
+is authenticated.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Read a request body that a typed client wrote in protobuf.
+r"""Decodes protobuf request bodies into documents.
 
-kubectl's typed commands (create deployment, auth can-i, drain) and Kubernetes' own components write their requests
-in protobuf unless configured otherwise, and do not fall back when refused. weir answers
-JSON, which they all accept, but has to read what they send: `to_document` turns such a body into the JSON document
-the same client would have written.
-
-A body is the four bytes `k8s\\0` and an envelope (apiVersion, kind, raw message). Field numbers and types are data
-(`protobuf_fields.json`, the numbers of the public API definitions): name, type, and flags
-(`*` keeps an explicit zero, `<` lies flat in its parent, `[` list, `{` map). A field that is not flagged `*` and
-holds its zero value is left out, because the writer writes those always.
-Not here: writing protobuf; clients get JSON.
+kubectl's typed commands (create deployment, auth can-i, drain) and Kubernetes' own components send protobuf by
+default and do not fall back. Responses are JSON, which they all accept. A body is the four bytes `k8s\0` and an
+envelope (apiVersion, kind, raw message). Field numbers and types are data (`protobuf_fields.json`): name, type, and
+flags (`*` keeps an explicit zero, `<` lies flat in its parent, `[` list, `{` map). A zero value without `*` is left
+out, because the writer always writes it.
 """
 
 from __future__ import annotations

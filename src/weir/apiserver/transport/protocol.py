@@ -1,16 +1,11 @@
-"""HTTP/1.1 on a socket: bytes in, requests out; responses and watch frames back.
+"""HTTP/1.1 protocol of the API server on httptools.
 
-An own protocol on httptools instead of a general server: the whole path from a read to `handle` is one callback,
-the verified client certificate is at hand, and a watch writes ready chunks straight to the transport. Requests of
-one connection are answered in order; pipelined ones wait.
-A request proves who sends it with its head: the body of a request without a credential is not read, nor a large one of
-somebody who may not do what it asks for; others wait for a place (weir.apiserver.transport.large_bodies). Head, framing
-and trailers are counted together and bounded; trailers are not headers. HTTP/2 is never offered, no upgrade is made.
-An answer is handed to the transport in slices, and the next slice, like the next request, waits until the reader has
-taken the one before. When a connection ends, all it held is let go at once: the parser and its protocol refer to each
-other, and the collector of cycles comes rarely.
-Not here: bounds over all connections (weir.apiserver.transport.connections), what a request means
-(weir.apiserver.server), listening and TLS (weir.apiserver.run).
+From a read to `handle` is one callback, and a watch writes encoded chunks straight to the transport. Requests of one
+connection are answered in order. A request is authenticated by its head: the body of an unauthenticated request is
+not read, nor a large one of an unauthorized request; others wait for a slot (weir.apiserver.transport.large_bodies).
+Head, framing and trailers are bounded together; trailers are not headers. No HTTP/2, no upgrade. A response is
+written in slices, and the next slice or request waits until the reader has taken the previous. When a connection ends
+its references are dropped at once, because parser and protocol form a cycle and the collector runs rarely.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of an autoscaler's spec, read from the metrics APIs.
 
 Resource metrics come from metrics.k8s.io. The custom and external metrics APIs are not served; such a metric gives
-the error upstream gives when no adapter is registered (docs/decisions/0084-metrics-that-nobody-serves.md).
+the error upstream gives when no adapter is registered (docs/decisions/0084-custom-metrics-are-not-served.md).
 """
 
 from __future__ import annotations

@@ -267,8 +267,8 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
     def _normalized_by_domain(self, constraint: Constraint, feasible: Bools) -> Ints:
         """Return the same for one constraint, worked out once for all nodes of a domain.
 
-        A fast twin of `normalized_by_node`; tests/unit/scheduler/plugins/test_spread_constraints.py holds them
-        together, and "with spread, 5,000 nodes" of `python -m bench scheduler` pays for it.
+        Optimized form of `normalized_by_node`; tests/unit/scheduler/plugins/test_spread_constraints.py compares
+        them; bench: "with spread, 5,000 nodes" of `python -m bench scheduler`.
         """
         nodes = self._counted_nodes(constraint, self._soft if self._require_all else [])
         ids = self._ids(constraint.key)
