@@ -6,7 +6,7 @@ the counts it belongs to, so other selectors cost nothing. Sums per zone are com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -163,7 +163,12 @@ class PodCounts:
         self.namespaces: Namespaces = {} if namespaces is None else namespaces  # filled later by its owner
         #: forgotten with the last pod class that holds the count
         self._selectors: WeakValueDictionary[Hashable, PodCount] = WeakValueDictionary()
-        self._matching: dict[PodClass, list[PodCount]] = {}
+        #: the same by the namespaces they look into; None: all
+        self._selectors_in: dict[str | None, WeakValueDictionary[Hashable, PodCount]] = {}
+        #: namespace → class → the counts of the classes that were asked about since the last new selector
+        self._matching: dict[str, dict[PodClass, list[PodCount]]] = {}
+        #: namespace → class → row → pods
+        self._classes: dict[str, dict[PodClass, dict[int, int]]] = {}
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
         self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, PodCount]] = {}
         self._carries: dict[PodClass, _Carried] = {}
@@ -174,22 +179,46 @@ class PodCounts:
 
     # ── pods selected ────────────────────────────────────────────────────────────────────────────
 
-    def selected(self, key: Hashable, selects: Selects) -> PodCount:
+    def selected(
+        self, key: Hashable, selects: Selects, namespaces: Collection[str] | None = None
+    ) -> PodCount:
         """Return the count of pods for which *selects* is true; *key* stands for it.
 
-        The caller holds on to the count: it is kept up to date as long as it is held.
+        Only pods of *namespaces* can be selected, where they are given. The caller holds on to the count: it is kept up
+        to date as long as it is held.
         """
         count = self._selectors.get(key)
         if count is None:
-            count = PodCount(len(self.table.alive), selects)
-            for row, pods in enumerate(self.table.pods):
-                for pod in pods.values():
+            count = self._selectors[key] = PodCount(len(self.table.alive), selects)
+            for namespace in list(self._classes) if namespaces is None else namespaces:
+                for pod, rows in self._classes.get(namespace, {}).items():
                     if selects(pod):
-                        count.rows[row] += 1
-                        count.total += 1
-            self._matching.clear()
-            self._selectors[key] = count
+                        for row, pods in rows.items():
+                            count.rows[row] += pods
+                            count.total += pods
+                self._matching.pop(namespace, None)
+            if namespaces is None:
+                self._matching.clear()
+            for place in [place for place, held in self._selectors_in.items() if not held]:
+                del self._selectors_in[place]
+            for place in (None,) if namespaces is None else namespaces:
+                self._selectors_in.setdefault(place, WeakValueDictionary())[key] = count
         return count
+
+    def _counts_of(self, pod: PodClass) -> list[PodCount]:
+        """Return the counts that a pod of this class is part of."""
+        known = self._matching.setdefault(pod.namespace, {})
+        matching = known.get(pod)
+        if matching is None:
+            if len(known) >= _LEAST_KEPT:
+                known.clear()
+            matching = known[pod] = [
+                count
+                for place in (pod.namespace, None)
+                for count in self._selectors_in.get(place, {}).values()
+                if count.selects is not None and count.selects(pod)
+            ]
+        return matching
 
     # ── terms carried ────────────────────────────────────────────────────────────────────────────
 
@@ -220,16 +249,17 @@ class PodCounts:
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
 
     def _moved(self, row: int, pod: PodClass, sign: int) -> None:
+        classes = self._classes.setdefault(pod.namespace, {})
+        rows = classes.setdefault(pod, {})
+        rows[row] = rows.get(row, 0) + sign
+        if not rows[row]:
+            del rows[row]
+            if not rows:
+                del classes[pod]
+                if not classes:
+                    del self._classes[pod.namespace]
         if self._selectors:
-            matching = self._matching.get(pod)
-            if matching is None:
-                if len(self._matching) >= _LEAST_KEPT:
-                    self._matching.clear()
-                found = list(self._selectors.values())
-                matching = self._matching[pod] = [
-                    c for c in found if c.selects is not None and c.selects(pod)
-                ]
-            for count in matching:
+            for count in self._counts_of(pod):
                 count.move(row, sign, self.table)
         if pod.affinity is not None:
             carried = self._carries.get(pod)

@@ -8,7 +8,7 @@ affinity to itself may go to any node that has the topology key.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -203,13 +203,13 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
         return labelled & met
 
     def _selected(self, term: Term) -> PodCount:
-        return self._hold(("term", term.key[1:]), term.selects)  # type: ignore[index]
+        return self._hold(("term", term.key[1:]), term.selects, term.namespaces)  # type: ignore[index]
 
-    def _hold(self, key: Hashable, selects: Selects) -> PodCount:
+    def _hold(self, key: Hashable, selects: Selects, namespaces: Collection[str] | None = None) -> PodCount:
         """Return a count and hold on to it, so that it is kept up to date."""
         count = self._held.get(key)
         if count is None:
-            count = self._held[key] = self._counts.selected(key, selects)
+            count = self._held[key] = self._counts.selected(key, selects, namespaces)
         return count
 
     def status(self, code: int) -> Status:

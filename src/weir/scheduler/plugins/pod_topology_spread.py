@@ -143,7 +143,7 @@ class PodTopologySpread(Plugin):
             1 if spec.min_domains is None else spec.min_domains,
             spec.node_affinity_policy != "Ignore",
             spec.node_taints_policy == "Honor",
-            self._counts.selected(key, selects),
+            self._counts.selected(key, selects, (namespace,)),
             matcher is not None and matcher.matches(pod.labels),
             index,
         )
