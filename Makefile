@@ -18,7 +18,7 @@ export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile hostile-operator mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
+.PHONY: help setup demo demo-real-time soak faults test test-fresh test-forecast fuzz hostile hostile-operator mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock test-ecosystem test-upstream clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test-newest      run unit and property tests on the newest Python of this machine"
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
 	@echo "make test-fresh       run the property tests on fresh cases"
+	@echo "make test-forecast    compare forecasts with copies of the control plane on 2,000 clusters (N=count)"
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
 	@echo "make hostile          hold 2,000 hostile connections for a minute"
 	@echo "make hostile-operator send the operator 5,000 requests of strangers a second for a minute"
@@ -92,6 +93,10 @@ faults: $(READY) tools
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
 	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m hypothesis tests/property tests/unit
+
+# Some ten minutes: what-if's forecast against a copy of the whole control plane, on random clusters and changes.
+test-forecast: $(READY)
+	$(BIN)/python -m tests.property.forecast_clusters $(or $(N),2000)
 
 # Would a test notice if this line were wrong? NAME=module for one, REUSE=1 to go on, WRITE=1 to list survivors.
 mutants: $(READY)

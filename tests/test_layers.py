@@ -22,7 +22,7 @@ ROWS: list[set[str]] = [
     {"validate", "customresources", "policies", "lint", "world", "lowering"},
     {"store", "client", "observe", "certificates"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
-    {"simulation", "explain", "whatif", "advise", "install", "conformance"},
+    {"simulation", "explain", "forecast", "whatif", "advise", "install", "conformance"},
     {"__main__", "cli", "ui", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}

@@ -254,6 +254,18 @@ class Cache(Generic[T]):
             self._name = _namer_of(decoded)
         return (_name_of_raw(item) if self._name is None else self._name(decoded)), decoded
 
+    def put(self, key: ObjectKey, item: T, version: str = "") -> None:
+        """Take in an object that is decoded already."""
+        self._put(key, item, version)
+
+    def set_synced(self) -> None:
+        """Everything there is has been put in."""
+        self._synced.set()
+
+    def discard(self, key: ObjectKey) -> None:
+        """Let go of an object, if it is known."""
+        self._remove(key)
+
     def progress(self, resource_version: str) -> None:
         self.resource_version = resource_version
 

@@ -68,6 +68,7 @@ class Informers:
         self._ids = random.Random(seed + 3)
         self._on_event, self._on_problem = on_event, on_problem
         self.informers: dict[str, Informer[Any]] = {}
+        self.views: dict[str, type[Any]] = {}  #: what each kind is read as
         self._listeners: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = []
 
         def watch(version: str, kind: str, view: type[Any], listener: Callable[[Any, Any], None]) -> None:
@@ -75,7 +76,7 @@ class Informers:
             informer: Informer[Any] = Informer(
                 client, by_kind(version, kind), clock, decode, seed=seed + 4 + len(self.informers)
             )
-            self.informers[kind] = informer
+            self.informers[kind], self.views[kind] = informer, view
             self._listeners.append((informer, listener))
 
         for version, kind, view, place in _STORAGE:

@@ -4,8 +4,8 @@ A copy of a large cluster would spend its time on pods that nothing happens to. 
 table of nodes, where they take room, ports and devices' places and are seen by affinity and spreading, and are left out
 of the copy's API together with their owners. Alive are:
 
-- pods on the nodes that the change is made to, or on nodes that are not well or evict already; pods that wait, end, or
-  have claims to devices; pods whose owner wants more or fewer than it has;
+- pods on the nodes that the change is made to, or on nodes that are not well or whose taints they may not stay with;
+  pods that wait, end, or have claims to devices; pods whose owner wants more or fewer than it has;
 - every other pod of their owners, and of the Deployment above them; but of a ReplicaSet that is not itself changed
   only those: it is taken to want fewer by as many as are left out;
 - every pod of a budget that counts one of them, and of a namespace whose quota does;
@@ -27,10 +27,13 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.objects.core import Pod, ViewError, read
+from weir.gates import ALL_FEATURES, Gates
+from weir.objects.core import Pod, Taint, Toleration, ViewError, read
 from weir.objects.kinds import KINDS
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.selectors.labels import from_object, parse
+from weir.taints.eviction import stay
+from weir.taints.toleration import EVICTING
 from weir.whatif.changes import (
     AddNodes,
     Apply,
@@ -41,9 +44,9 @@ from weir.whatif.changes import (
     Label,
     Rollout,
     Scale,
-    Taint,
     Wait,
 )
+from weir.whatif.changes import Taint as TaintNodes
 from weir.whatif.made_up_owners import owner_label
 from weir.whatif.snapshot import owner_of
 
@@ -95,7 +98,11 @@ class _Scope:
 
 
 def divide(
-    documents: Sequence[Document], pods: Iterable[Any], changes: Sequence[Change], below: int | None = None
+    documents: Sequence[Document],
+    pods: Iterable[Any],
+    changes: Sequence[Change],
+    below: int | None = None,
+    gates: Gates = ALL_FEATURES,
 ) -> Divided | None:
     """Return who is alive and who takes room, or None when everybody must be alive.
 
@@ -113,7 +120,7 @@ def divide(
     if any(each is None for each in seen):
         return None  # one that cannot be read is named by whoever reads everything
     people = [each for each in seen if each is not None]
-    alive = _alive(people, documents, nodes, scope, above, below)
+    alive = _alive(people, documents, nodes, scope, above, below, gates)
     return _divided(people, documents, alive, above)
 
 
@@ -135,11 +142,11 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
     """Return what *changes* are made to; None when that could be anything."""
     found = _Scope()
     for change in changes:
-        if isinstance(change, Taint | Cordon | Drain | Label | DeleteNode):
+        if isinstance(change, TaintNodes | Cordon | Drain | Label | DeleteNode):
             chosen = set(_chosen(change.nodes.names, change.nodes.selector, nodes))
             found.nodes |= chosen
             found.moves_daemons |= isinstance(change, Label | DeleteNode)
-            if isinstance(change, Taint):
+            if isinstance(change, TaintNodes):
                 found.moves_daemons |= any(
                     _takes_away(change, nodes[name]) for name in chosen if name in nodes
                 )
@@ -164,7 +171,7 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
     return found
 
 
-def _takes_away(change: Taint, node: Document) -> bool:
+def _takes_away(change: TaintNodes, node: Document) -> bool:
     """Return whether a taint of *node* is gone after the change, or has another value."""
     return any(
         taint.get("key") == edit.taint.key and edit.taint.effect in ("", taint.get("effect"))
@@ -265,9 +272,14 @@ def _alive(
     scope: _Scope,
     above: dict[str, str],
     below: int | None,
+    gates: Gates,
 ) -> _Alive:
     """Return who lives in the copy."""
     touched = scope.nodes | {name for name, node in nodes.items() if _is_unwell(node)}
+    evicting = {
+        name: taints for name, node in nodes.items() if name not in touched and (taints := _evicting(node))
+    }
+    stays: dict[tuple[tuple[Taint, ...], tuple[Toleration, ...]], bool] = {}
     uids = {each["metadata"].get("uid", "") for each in documents if _identity(each) in scope.workloads}
     found = _Alive({above.get(uid, uid) for uid in uids} | _under_way(people, documents, above))
     written = {f"{namespace}/{name}" for kind, namespace, name in scope.workloads if kind == "Pod"}
@@ -276,6 +288,11 @@ def _alive(
         if one.steadfast and not scope.moves_daemons and not stirs:
             continue
         lost = one.node in touched or bool(one.node and one.node not in nodes)
+        if not lost and not one.ended and one.node in evicting:
+            judged = (evicting[one.node], one.pod_class.tolerations)
+            if judged not in stays:
+                stays[judged] = stay(*judged, gates).for_ever
+            lost = not stays[judged]
         weak = below is not None and one.priority < below and not one.ended
         if stirs or lost or weak or (one.daemon and scope.moves_daemons):
             if one.replicated and not one.ended:
@@ -300,8 +317,13 @@ def _alive(
 
 def _is_unwell(node: Document) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
-    evicts = any(t.get("effect") == "NoExecute" for t in (node.get("spec") or {}).get("taints") or ())
-    return evicts or any(c.get("type") == "Ready" and c.get("status") != "True" for c in conditions)
+    return any(c.get("type") == "Ready" and c.get("status") != "True" for c in conditions)
+
+
+def _evicting(node: Document) -> tuple[Taint, ...]:
+    """Return the taints of a node that make pods leave."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return tuple(read(Taint, taint) for taint in taints if taint.get("effect") in EVICTING)
 
 
 def _identity(document: Document) -> tuple[str, str, str]:

@@ -13,11 +13,11 @@ from weir.controllers.devices.eviction_queue import PodKey
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.devices.eviction import Eviction, moment
 from weir.objects.core import Taint
-from weir.simulation.cluster import Cluster
+from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.history import Cause, PodLife, Why
 
 
-def device_cause(cluster: Cluster, began: datetime, life: PodLife) -> Cause:
+def device_cause(cluster: ChangedCluster, began: datetime, life: PodLife) -> Cause:
     """Return the cause for a pod that is just being deleted because of its devices.
 
     A taint without timeAdded is one that the copy held when it *began*: to others the server gives it.

@@ -123,6 +123,8 @@ class Forecast:
         Turn, ...
     ] = ()  #: pods that find a place without the change, though the cluster says otherwise
 
+    control_plane: str = ""  #: why a copy of the whole control plane was run; "": it was not
+
     @property
     def lost(self) -> tuple[Leaving, ...]:
         return tuple(one for one in self.leaving if one.lost)

@@ -14,7 +14,7 @@ from typing import Final
 
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.nodes.taint_eviction import TaintEviction
-from weir.simulation.cluster import Cluster
+from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.circles import find_circles
 from weir.whatif.history import History, PodLife
 from weir.whatif.words import title
@@ -39,7 +39,7 @@ class Horizon:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ChangedCluster,
         history: History,
         now: datetime,
         until: float,

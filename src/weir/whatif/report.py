@@ -56,6 +56,8 @@ def report(
         "gates": dict(known),
         "notConsidered": list(not_considered),
     }
+    if found.control_plane:
+        document["controlPlane"] = found.control_plane
     if found.differs:
         document["differs"] = [
             {"pod": turn.pod, "node": turn.node, "why": turn.why_not} for turn in found.differs

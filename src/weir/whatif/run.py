@@ -1,10 +1,10 @@
-"""What would happen? A copy of the cluster is run: the real scheduler, controllers, eviction and kubelets' rules.
+"""The answer to a what-if question: the cluster's future with the change, from the components' own decisions.
 
-The snapshot is stored as it is in a cluster of its own, in memory, under virtual time. It settles for a moment, so that
-what was under way anyway is no news; the change is made; then time passes until nothing goes on any more but circles,
-or until the horizon. Nothing is imitated: who goes, who comes and where is decided by the components themselves.
-What surprises: pods that end by themselves never do in the copy, for nobody knows when; a node that fell silent stays
-silent; new pods of a node that is well start after a second.
+The snapshot is held as it is under virtual time (weir.forecast.cluster; weir.simulation.cluster where a question needs
+a whole control plane). It settles for a moment, so that what was under way anyway is no news; the change is made; then
+time passes until nothing goes on any more but circles, or until the horizon.
+What surprises: pods that end by themselves never do here, for nobody knows when; a node that fell silent stays silent;
+new pods of a node that is well start after a second.
 Not here: how long is looked (weir.whatif.horizon), what the history comes to (weir.whatif.forecast), one pod's part in
 it (weir.whatif.story), which changes there are (weir.whatif.changes).
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -22,6 +22,8 @@ import msgspec
 
 from weir.clock import VirtualClock
 from weir.explain.observed import observed_pod
+from weir.forecast.cluster import ForecastCluster
+from weir.forecast.coverage import needs_control_plane as cluster_needs_control_plane
 from weir.gates import Gates
 from weir.objects.core import Pod, read
 from weir.objects.kinds import find_kind
@@ -33,6 +35,7 @@ from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
 from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
+from weir.whatif.changes.change import ChangedCluster, needs_control_plane
 from weir.whatif.circles import find_circles
 from weir.whatif.completion import complete
 from weir.whatif.device_causes import device_cause
@@ -102,18 +105,20 @@ def what_if(
     changes: Sequence[Change],
     asked: Asked,
     tick: Tick | None = None,
-    at_the_end: Callable[[Cluster], None] | None = None,
+    at_the_end: Callable[[ChangedCluster], None] | None = None,
     *,
     pods: Iterable[msgspec.Raw] = (),
     leave_out: bool | None = None,
+    control_plane: bool | None = None,
 ) -> Forecast:
     """Return what *changes*, made one after the other at *asked.now*, do to the cluster that *documents* describe.
 
     *pods* are more pods of the cluster, as bytes. *at_the_end* is given the copy before it is thrown away. With *leave
     out* pods that the change cannot touch only take room in the copy; of a small cluster all are alive unless asked.
+    With *control_plane* a copy of the whole control plane is run, without it never; else where only that can tell.
     """
     with collect_rarely():
-        return _what_if(documents, changes, asked, tick, at_the_end, pods, leave_out)
+        return _what_if(documents, changes, asked, tick, at_the_end, pods, leave_out, control_plane)
 
 
 def _what_if(
@@ -121,22 +126,26 @@ def _what_if(
     changes: Sequence[Change],
     asked: Asked,
     tick: Tick | None,
-    at_the_end: Callable[[Cluster], None] | None,
+    at_the_end: Callable[[ChangedCluster], None] | None,
     pods: Iterable[msgspec.Raw],
     leave_out: bool | None,
+    control_plane: bool | None,
 ) -> Forecast:
     given = list(flatten(documents))
     others = [each for each in given if each.get("kind") != "Pod"]
     people = [*(each for each in given if each.get("kind") == "Pod"), *pods]
     if leave_out is None:
         leave_out = len(people) > MANY
+    reason = needs_control_plane(changes) or cluster_needs_control_plane(others)
+    if control_plane is not None:
+        reason = "it was asked for" if control_plane else ""
     below: int | None = None
     while True:
-        divided = divide(others, people, changes, below) if leave_out else None
+        divided = divide(others, people, changes, below, asked.gates) if leave_out else None
         if divided is None:
             documents = (*others, *map(whole, people))
             divided = Divided(list(documents))
-        found, refused = _run(divided, changes, asked, tick, at_the_end)
+        found, refused = _run(divided, changes, asked, tick, at_the_end, reason)
         if divided.lowest is None or refused is None or refused <= divided.lowest:
             return found
         below = refused  # it could push out pods that were left out: once more, with those alive
@@ -147,35 +156,56 @@ def _run(
     changes: Sequence[Change],
     asked: Asked,
     tick: Tick | None,
-    at_the_end: Callable[[Cluster], None] | None,
+    at_the_end: Callable[[ChangedCluster], None] | None,
+    control_plane: str,
 ) -> tuple[Forecast, int | None]:
     """Return what comes of a copy, and the highest priority of its pods that fitted nowhere."""
     copied = complete(divided.documents, asked.now)
-    clock = VirtualClock(asked.now - timedelta(seconds=SETTLE_SECONDS))
-    hosts = Hosts(selector="", report=False, life=life_in_copy)
-    with Cluster(
-        clock=clock,
-        seed=asked.seed,
-        gates=asked.gates,
-        controllers=WITHOUT,
-        holding=copied.documents,
-        hosts=hosts,
-        seats=divided.seats,
-        event_reasons=_TELLING,
-        usage=UsageModel(share=None),  # what nobody measured is not known in the copy either
-    ) as cluster:
+    with _copy(divided, copied.documents, asked, control_plane) as cluster:
         run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))
-        found = run.forecast(copied.notes, divided)
+        found = replace(run.forecast(copied.notes, divided), control_plane=control_plane)
         if at_the_end is not None:
             at_the_end(cluster)
         return found, run.refused_priority
+
+
+def _copy(divided: Divided, documents: list[Document], asked: Asked, control_plane: str) -> ChangedCluster:
+    """Return the cluster that the change is made to: objects under forecast, or a whole control plane."""
+    start = asked.now - timedelta(seconds=SETTLE_SECONDS)
+    if not control_plane:
+        return ForecastCluster(
+            start=start,
+            seed=asked.seed,
+            gates=asked.gates,
+            controllers=WITHOUT,
+            holding=documents,
+            life_of=life_in_copy,
+            seats=divided.seats,
+            event_reasons=_TELLING,
+        )
+    return Cluster(
+        clock=VirtualClock(start),
+        seed=asked.seed,
+        gates=asked.gates,
+        controllers=WITHOUT,
+        holding=documents,
+        hosts=Hosts(selector="", report=False, life=life_in_copy),
+        seats=divided.seats,
+        event_reasons=_TELLING,
+        usage=UsageModel(share=None),  # what nobody measured is not known in the copy either
+    )
 
 
 class _Run:
     """One run of a copy."""
 
     def __init__(
-        self, cluster: Cluster, documents: list[Document], changes: Sequence[Change], asked: Asked, tick: Tick
+        self,
+        cluster: ChangedCluster,
+        documents: list[Document],
+        changes: Sequence[Change],
+        asked: Asked,
+        tick: Tick,
     ) -> None:
         self._cluster, self._changes, self._asked = cluster, changes, asked
         self._history = history = History(asked.gates)

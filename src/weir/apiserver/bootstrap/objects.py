@@ -38,7 +38,7 @@ def _priority(name: str, value: int, description: str) -> Document:
     return {"metadata": {"name": name}, "value": value, "description": description}
 
 
-_PRIORITIES = (
+PRIORITIES = (
     _priority(
         "system-node-critical",
         2000001000,
@@ -63,7 +63,7 @@ async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca:
         },
     }
     work = [ensure_namespace_objects(verbs, name, ca) for name in NAMESPACES]
-    for priority in _PRIORITIES:
+    for priority in PRIORITIES:
         work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
     work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
     work.append(_default_service_cidr(verbs))

@@ -32,7 +32,7 @@ from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.store import WRITTEN_BEFORE, KeyValue, Write
 
-__all__ = ["Deletion"]
+__all__ = ["Deletion", "begin_deletion", "finalizers_after", "mark_terminating"]
 
 Document = dict[str, Any]
 #: changes an object that goes, and says whether that changed anything
@@ -135,7 +135,7 @@ class Deletion:
         asked = options.grace_period_seconds
         if asked is not None and asked < 0:
             asked = 1
-        graceful, pending, grace = self._begin(kind, document, asked)
+        graceful, pending, grace = begin_deletion(kind, document, asked, self._verbs.now)
         if pending:
             return await self._left(kind, found, first)
         held = finalizers_after(kind, metadata.get("finalizers") or [], options)
@@ -171,34 +171,6 @@ class Deletion:
                 return None
             found = await self._verbs.in_version(kind, result.event.now)
         return WriteResult(200, codec.served(kind, found.value))
-
-    def _begin(self, kind: Kind, document: Document, asked: int | None) -> tuple[bool, bool, int]:
-        """Return (graceful, already pending, grace seconds) and mark a pod whose end starts now."""
-        metadata = document["metadata"]
-        strategy = for_kind(kind)
-        if strategy.delete_grace(document, 0) is None:
-            return False, False, 0
-        if metadata.get("deletionTimestamp"):
-            current = metadata.get("deletionGracePeriodSeconds") or 0
-            if not current:
-                return False, False, 0
-            if asked is not None and asked < current:
-                due = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(
-                    seconds=current - asked
-                )
-                metadata["deletionTimestamp"] = format_time(due)
-                metadata["deletionGracePeriodSeconds"] = asked
-                return True, False, asked
-            return False, True, current
-        grace = strategy.delete_grace(document, asked) or 0
-        now = self._verbs.now
-        if grace:
-            now = format_time(datetime.fromisoformat(now) + timedelta(seconds=grace))
-        metadata["deletionTimestamp"] = now
-        metadata["deletionGracePeriodSeconds"] = grace
-        if metadata.get("generation"):
-            metadata["generation"] += 1
-        return True, False, grace
 
     async def _write(
         self,
@@ -333,6 +305,32 @@ def success(*, code: int | None = None, details: Document | None = None) -> Docu
     if code is not None:
         status["code"] = code
     return status
+
+
+def begin_deletion(kind: Kind, document: Document, asked: int | None, now: str) -> tuple[bool, bool, int]:
+    """Return (graceful, already pending, grace seconds) and mark a pod whose end starts *now*, in its metadata."""
+    metadata = document["metadata"]
+    strategy = for_kind(kind)
+    if strategy.delete_grace(document, 0) is None:
+        return False, False, 0
+    if metadata.get("deletionTimestamp"):
+        current = metadata.get("deletionGracePeriodSeconds") or 0
+        if not current:
+            return False, False, 0
+        if asked is not None and asked < current:
+            due = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=current - asked)
+            metadata["deletionTimestamp"] = format_time(due)
+            metadata["deletionGracePeriodSeconds"] = asked
+            return True, False, asked
+        return False, True, current
+    grace = strategy.delete_grace(document, asked) or 0
+    if grace:
+        now = format_time(datetime.fromisoformat(now) + timedelta(seconds=grace))
+    metadata["deletionTimestamp"] = now
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    return True, False, grace
 
 
 def mark_terminating(metadata: Document, now: str) -> None:

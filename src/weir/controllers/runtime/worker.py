@@ -97,7 +97,7 @@ class Worker:
                 refused = refused or wait > 0
                 if not refused:
                     refused, stopped = await self._create_several(key, burst, seen)
-            elif not (refused and _only_after_success(action)):
+            elif not (refused and only_after_success(action)):
                 stopped = await self._take(burst, seen)
             if stopped is not None:
                 break  # what follows builds on it
@@ -180,7 +180,7 @@ class Worker:
             self._actions.recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
 
 
-def _only_after_success(action: Action) -> bool:
+def only_after_success(action: Action) -> bool:
     """Return whether an action is only right when everything before it in the round went well."""
     if isinstance(action, Patch):
         return action.unless_refused

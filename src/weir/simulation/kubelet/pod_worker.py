@@ -133,7 +133,7 @@ class PodWorker:
         life.refresh(pod)
         now = self._clock.time()
         if pod["metadata"].get("deletionTimestamp") and not life.over:
-            life.end(now, Ending(), _grace(pod["metadata"], now))
+            life.end(now, Ending(), grace_of(pod["metadata"], now))
         if not life.sandbox and life.ending is None and now >= life.sandbox_at:
             if not await self._prepared(pod, node):
                 if life.deadline < math.inf:
@@ -410,7 +410,7 @@ def host_ip(node: Document) -> str:
     return next((str(each["address"]) for each in found if each["type"] == "InternalIP"), "127.0.0.1")
 
 
-def _grace(metadata: Document, now: float) -> float:
+def grace_of(metadata: Document, now: float) -> float:
     """Return how many seconds a pod that is being deleted has left: as many as it was given, or until its time."""
     given = float(metadata.get("deletionGracePeriodSeconds") or 0)
     left = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp() + 1 - now

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from weir.forecast.cluster import ForecastCluster
 from weir.objects.kinds import by_kind
-from weir.simulation.cluster import Cluster
-from weir.whatif.changes.change import ChangeError, unless_refused
+from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
 
 __all__ = ["Apply"]
 
@@ -20,6 +20,7 @@ class Apply:
     """`kubectl apply -f`."""
 
     documents: tuple[Document, ...] = field(hash=False)
+    control_plane_reason: ClassVar[str] = "manifests are applied by the API server"
 
     def say(self) -> str:
         names = [
@@ -28,7 +29,8 @@ class Apply:
         ]
         return f"apply {' '.join(names)}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
+        assert not isinstance(cluster, ForecastCluster)
         for document in self.documents:
             if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
                 raise ChangeError("a document without a kind and an apiVersion cannot be applied")

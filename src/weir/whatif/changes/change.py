@@ -1,15 +1,19 @@
-"""What is a change? Something that says itself as a command, and is carried out on a cluster or says why not."""
+"""A change to a cluster: it says itself as a command, and is carried out or says why not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from weir.errors import ApiError
+from weir.forecast.cluster import ForecastCluster
 from weir.simulation.cluster import Cluster
 
-__all__ = ["Change", "ChangeError", "Wait", "unless_refused"]
+__all__ = ["Change", "ChangeError", "ChangedCluster", "Wait", "needs_control_plane", "unless_refused"]
+
+#: What changes are made to.
+ChangedCluster = Cluster | ForecastCluster
 
 
 class ChangeError(ValueError):
@@ -22,7 +26,7 @@ class Change(Protocol):
     def say(self) -> str:
         """Return what is done, as a command says it."""
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         """Do it to *cluster*; return what there is to say about it. Raises ChangeError."""
 
 
@@ -35,7 +39,7 @@ class Wait:
     def say(self) -> str:
         return f"wait {self.seconds:g}s"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         cluster.advance(self.seconds)
         return []
 
@@ -46,3 +50,8 @@ def unless_refused(act: Callable[[], object]) -> None:
         act()
     except ApiError as error:
         raise ChangeError(f"the server would refuse it: {' '.join(str(error).split())}") from None
+
+
+def needs_control_plane(changes: Iterable[Change]) -> str:
+    """Return why *changes* can only be made to a whole control plane, "" if they need none."""
+    return next((reason for change in changes if (reason := getattr(change, "control_plane_reason", ""))), "")

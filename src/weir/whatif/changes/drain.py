@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weir.errors import ApiError, NotFound
 from weir.objects.kinds import by_kind
-from weir.simulation.cluster import Cluster
+from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.changes.nodes import Cordon, Nodes
 
 __all__ = ["Drain"]
@@ -36,7 +36,7 @@ class Drain:
     def say(self) -> str:
         return f"drain {self.nodes}{' --force' if self.force else ''}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         names = {node["metadata"]["name"] for node in self.nodes.find(cluster)}
         Cordon(self.nodes).make(cluster)
         going, bare = [], []
@@ -63,7 +63,7 @@ class Drain:
         return []
 
 
-async def _evict(cluster: Cluster, pod: Document, blocked: dict[str, str]) -> None:
+async def _evict(cluster: ChangedCluster, pod: Document, blocked: dict[str, str]) -> None:
     """Ask for the eviction of *pod* until it is granted, or the pod is gone; note meanwhile what refuses it."""
     metadata = pod["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"

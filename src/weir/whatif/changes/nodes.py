@@ -11,10 +11,9 @@ from typing import Any, Final
 from weir.objects import core
 from weir.objects.times import format_time
 from weir.selectors.labels import parse
-from weir.simulation.cluster import Cluster
 from weir.taints.notation import taint_document
 from weir.validate import validate
-from weir.whatif.changes.change import ChangeError, unless_refused
+from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
 
 __all__ = ["AddNodes", "Cordon", "DeleteNode", "Label", "Nodes", "Taint", "TaintEdit"]
 
@@ -29,7 +28,7 @@ class Nodes:
     names: tuple[str, ...] = ()
     selector: str = ""
 
-    def find(self, cluster: Cluster) -> list[Document]:
+    def find(self, cluster: ChangedCluster) -> list[Document]:
         """Return the nodes, in the order they were named; raises ChangeError when one is not there."""
         nodes = {each["metadata"]["name"]: each for each in cluster.list("Node")}
         for name in self.names:
@@ -72,7 +71,7 @@ class Taint:
     def say(self) -> str:
         return f"taint {self.nodes} {' '.join(map(str, self.edits))}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         nodes = self.nodes.find(cluster)
         self._check_removals(nodes)
         cluster.patch_all(
@@ -131,7 +130,7 @@ class Label:
         words = (f"{key}-" if value is None else f"{key}={value}" for key, value in self.labels)
         return f"label {self.nodes} {' '.join(words)}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         patch = {"metadata": {"labels": dict(self.labels)}}
         nodes = {node["metadata"]["name"]: patch for node in self.nodes.find(cluster)}
         unless_refused(partial(cluster.patch_all, "Node", nodes))
@@ -148,7 +147,7 @@ class Cordon:
     def say(self) -> str:
         return f"{'cordon' if self.on else 'uncordon'} {self.nodes}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         patch = {"spec": {"unschedulable": self.on or None}}
         cluster.patch_all("Node", {node["metadata"]["name"]: patch for node in self.nodes.find(cluster)})
         return []
@@ -163,7 +162,7 @@ class DeleteNode:
     def say(self) -> str:
         return f"delete-node {self.nodes}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         for node in self.nodes.find(cluster):
             cluster.delete("Node", node["metadata"]["name"])
         return []
@@ -181,7 +180,7 @@ class AddNodes:
     def say(self) -> str:
         return f"add-nodes {self.count} --like {self.like}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         (model,) = Nodes((self.like,)).find(cluster)
         there = {each["metadata"]["name"] for each in cluster.list("Node")}
         names = (f"{self.like}-new-{number}" for number in itertools.count(1))

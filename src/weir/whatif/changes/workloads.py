@@ -9,8 +9,7 @@ from typing import Final
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS
 from weir.objects.times import format_time
-from weir.simulation.cluster import Cluster
-from weir.whatif.changes.change import ChangeError
+from weir.whatif.changes.change import ChangedCluster, ChangeError
 
 __all__ = ["Rollout", "Scale"]
 
@@ -30,7 +29,7 @@ class Scale:
     def say(self) -> str:
         return f"scale {self.workload} {self.replicas}{_in(self.namespace)}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         kind, name = _find(cluster, self.workload, self.namespace, _SCALED)
         cluster.patch(kind.kind, name, {"spec": {"replicas": self.replicas}}, self.namespace)
         return []
@@ -46,7 +45,7 @@ class Rollout:
     def say(self) -> str:
         return f"rollout {self.workload}{_in(self.namespace)}"
 
-    def make(self, cluster: Cluster) -> list[str]:
+    def make(self, cluster: ChangedCluster) -> list[str]:
         kind, name = _find(cluster, self.workload, self.namespace, _ROLLED)
         annotations = {RESTARTED: format_time(cluster.now)}
         template = {"template": {"metadata": {"annotations": annotations}}}
@@ -56,7 +55,7 @@ class Rollout:
         return []
 
 
-def _find(cluster: Cluster, text: str, namespace: str, allowed: Sequence[str]) -> tuple[Kind, str]:
+def _find(cluster: ChangedCluster, text: str, namespace: str, allowed: Sequence[str]) -> tuple[Kind, str]:
     """Return kind and name of the workload that *text* means, `deploy/web`; raises ChangeError."""
     short, slash, name = text.partition("/")
     kind = next(
