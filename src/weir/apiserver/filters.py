@@ -2,7 +2,7 @@
 
 As in Kubernetes' handler chain, a filter is called with an `Exchange` and the next handler. It may refuse by raising an
 ApiError, note something for later filters in the exchange, or look at the answer on its way back.
-Not here: their order (weir.apiserver.server), what a request does (weir.apiserver.handlers).
+`ApiServer.filters` (weir.apiserver.server) is their order.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 `ApiServer.handle` takes a request through the filters of `ApiServer.filters`, in their order, to the verb it names; the
 HTTP front, the in-process client and the tests call the same function.
-Not here: sockets and TLS (weir.apiserver.run), what each filter does (weir.apiserver.filters), which verb a request
-names (weir.apiserver.handlers), how a failure is told (weir.apiserver.failures).
 """
 
 from __future__ import annotations
