@@ -32,7 +32,7 @@ _AGENT: Final = "weir-device"
 @click.option("--every", default="", metavar="1h", help="Count the value by --step this often, down to 0.")
 @click.option("--step", type=int, default=-1, show_default=True, help="What --every adds to the value.")
 @click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (evictionsPerSecond).")
-@click.option("--description", default="", help="Why, for whoever looks at the taint.")
+@click.option("--description", default="", help="The reason, stored with the taint.")
 @click.option("--data", default="", metavar="JSON", help="What the driver knows, as a JSON object.")
 @live_options
 def degrade(

@@ -48,7 +48,7 @@ rate_option: Final = click.option(
     "--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10)."
 )
 description_option: Final = click.option(
-    "--description", default="", help="Why, for whoever looks at the rule."
+    "--description", default="", help="The reason, stored with the rule."
 )
 
 

@@ -86,7 +86,7 @@ class Live:
 
 @dataclass(frozen=True)
 class ClusterSource:
-    """The cluster a question is about: a dump of one, or the live one."""
+    """The cluster a command reads: a dump, or the live one."""
 
     dump: tuple[str, ...] = ()
     live: Live = Live()

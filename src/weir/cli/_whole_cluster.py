@@ -37,7 +37,7 @@ LAST_WORDS: Final = "export KUBECONFIG="
 
 @dataclass(frozen=True)
 class RequestedNodes:
-    """The nodes that were asked for; *given* says which of the two the command line named."""
+    """The requested nodes; *given* has the options named on the command line."""
 
     nodes: int
     gpus: int | None

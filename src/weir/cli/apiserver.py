@@ -47,7 +47,9 @@ from weir.gates import Gates
     type=click.Path(path_type=Path),
     help="An AdmissionConfiguration: the limits of EventRateLimit.",
 )
-@click.option("--anonymous-auth", is_flag=True, help="Let in whoever shows nothing, as system:anonymous.")
+@click.option(
+    "--anonymous-auth", is_flag=True, help="Allow requests without credentials, as system:anonymous."
+)
 @click.option(
     "--token-auth-file", type=click.Path(path_type=Path, exists=True), help='token,user,uid,"groups" lines.'
 )

@@ -120,7 +120,7 @@ asked_cluster: Final = cluster_options(
 
 @dataclass(frozen=True)
 class ClusterObjects:
-    """What a cluster holds: documents with the file they stand in, and the kinds that could not be read."""
+    """Objects of a cluster, each with its file, and the kinds that could not be read."""
 
     documents: list[tuple[str, Any]]
     missing: tuple[Missing, ...] = ()

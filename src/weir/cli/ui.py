@@ -124,7 +124,7 @@ def _serve(screens: object, port: int, no_browser: bool) -> int:
 
 
 def _open(url: str) -> Path:
-    """Open *url* in the browser by a file that only this user can read: everybody sees the words of a command."""
+    """Open *url* in the browser by a file that only this user can read: command lines are visible to all users."""
     handle, name = tempfile.mkstemp(prefix="weir-ui-", suffix=".html")
     with os.fdopen(handle, "w") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={url}"><title>weir</title>\n')

@@ -211,8 +211,8 @@ def _ask(
 
 def check_kinds(held: ClusterObjects, applied: Sequence[Document]) -> None:
     """Raise unless everything was read that decides where the pods of the cluster may run."""
-    people = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
-    specs = [document.get("spec") for document in people]
+    pods = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
+    specs = [document.get("spec") for document in pods]
     needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
     named = {str(document.get("kind")) for document in applied} - {"Node"}
     missing = held.lacks(needed | {kind for kind in named if kind in {each.kind for each in held.missing}})

@@ -18,7 +18,7 @@ def trusting(authority: bytes) -> ssl.SSLContext:
 
     Chain, dates and name are verified. From 3.13 on Python also demands what RFC 5280 asks of those who issue
     certificates, such as an authority key identifier: kubeadm and many others leave it out and Go never asks for it,
-    so with that flag the clusters people have could not be reached. Raises ssl.SSLError and ValueError.
+    so with that flag existing clusters could not be reached. Raises ssl.SSLError and ValueError.
     """
     context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -25,7 +25,7 @@ GATES: Final = "it restarts components with other gates: weir demo plays it"
 
 
 def isolation_problem(story: Story) -> str:
-    """Return why *story* is not played in a cluster that others use too; nothing where it is.
+    """Return why *story* cannot be played in a shared cluster; "" if it can.
 
     >>> from weir.simulation.demo.story import parse_story
     >>> rule = "{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r}, spec: {}}"

@@ -30,7 +30,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that was not as specified: at which step, about what, and how it was instead."""
+    """A difference from the specification: the step, the object, and what was observed."""
 
     event: str
     about: str

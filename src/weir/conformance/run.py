@@ -54,7 +54,7 @@ PUBLISHED: Final = "weir.dev/conformance-driver"
 PACE: Final = Pace(
     tick=timedelta(seconds=1), live=True, late=timedelta(seconds=4), patience=timedelta(seconds=12)
 )
-#: What everybody who plays stories must be allowed to do: verb, group, resource.
+#: Permissions needed to play stories: verb, group, resource.
 _RIGHTS: Final = (
     ("create", "", "namespaces"), ("delete", "", "namespaces"), ("create", "", "nodes"), ("delete", "", "nodes"),
     ("patch", "", "nodes"), ("patch", "", "nodes/status"), ("create", "", "pods"), ("delete", "", "pods"),

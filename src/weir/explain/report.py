@@ -29,7 +29,7 @@ def document(
 
     *through_operator* has for each pod the tolerations that hold only because weir's operator lowers them.
 
-    Of two answers, which hold for gates nobody knows, the first stands as usual and the second in `otherwise`.
+    Of two results for unknown gates, the second is in `otherwise`.
     """
     (gates, explanations), *others = answers
     found: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}

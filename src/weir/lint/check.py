@@ -50,7 +50,7 @@ def lint(
     Admission *policies* (with what else stands beside them) judge the documents.
     With *stock* they are for a cluster that weir's operator extends. *troubles* are a live cluster's, whose objects
     have no lines. *tick* is called with how many objects are done.
-    Findings below *level* are only counted by whoever asked: they get no place.
+    Findings below *level* are only counted by the caller: they get no position.
 
     >>> from weir.gates import ALL_FEATURES
     >>> from weir.objects.manifest import read_manifest

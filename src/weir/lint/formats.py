@@ -29,7 +29,7 @@ _CONCEPT: Final = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint
 #: How far apart the stops of a tab are in the source lines shown.
 _TAB: Final = 4
 
-#: Where the CEL compiler begins a line of its message; other line breaks are part of what somebody wrote.
+#: Where the CEL compiler begins a line of its message; other line breaks are part of the source.
 _COMPILER_LINES: Final = re.compile(r"\n(?= \| |ERROR: )")
 
 Paint = Callable[[str, str], str]
@@ -63,7 +63,7 @@ def plain(text: str, style: str) -> str:
 
 
 def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = False) -> Iterator[str]:
-    """Yield lines for people: place and message; unless *quiet*, the source line with a caret, and the fix."""
+    """Yield text lines: position and message; unless *quiet*, the source line with a caret, and the fix."""
     for found in findings:
         at = f"{found.file}:{found.line}:{found.column}:" if found.line else f"{found.file} {found.field}:"
         place = paint(at, "bold")

@@ -26,7 +26,7 @@ BACKLOG = 1024
 MOST_ACCEPTED = 256  # connections taken in one turn of the loop
 MOST_HANDSHAKES = 1024  # connections that have not agreed on TLS yet
 HANDSHAKE_SECONDS = 10.0  # for a client to agree on TLS
-SHUT_SECONDS = 0.5  # in which nobody is taken when the system has no room for another connection
+SHUT_SECONDS = 0.5  # accepting pauses for so long without descriptors or memory
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 Task = asyncio.Task[Any]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -43,7 +43,7 @@ async def listen(
 ) -> Listener:
     """Listen at every address of *host*; raises OSError.
 
-    *receive_bytes* bounds what the system holds of a connection that nobody reads (0: its own default).
+    *receive_bytes* bounds what the system holds of a connection that is not read (0: its own default).
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -109,7 +109,7 @@ class Listener:
         return len(self._coming)
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop accepting connections."""
         self._closed = True
         for opened in self._sockets:
             self._loop.remove_reader(opened)
@@ -137,7 +137,7 @@ class Listener:
             self._make(connection, address[0])
 
     def _shut(self, opened: socket.socket, error: OSError) -> None:
-        """Take nobody for a moment: there is no descriptor or memory for another."""
+        """Pause accepting: there is no descriptor or memory for another connection."""
         log.error("no connection can be accepted for a moment", err=error)
         self._loop.remove_reader(opened)
         self._loop.call_later(SHUT_SECONDS, self._open, opened)
@@ -169,9 +169,7 @@ class Listener:
         self._coming.discard(address, task)
         if task.cancelled():
             connection.close()
-        elif (
-            error := task.exception()
-        ) is not None:  # a client's failure, which it knows better than anybody
+        elif (error := task.exception()) is not None:  # usually the client's failure
             connection.close()
             if not isinstance(error, OSError):
                 log.error("a connection could not be made", err=error)

@@ -230,7 +230,7 @@ class Registry:
 def render_together(registries: Mapping[str, Registry]) -> bytes:
     """Return the metrics of several components on one page, told apart by the label `component`.
 
-    A metric that has such a label of its own keeps it; those of the process itself are everybody's and have none.
+    A metric that has such a label of its own keeps it; process metrics have none.
 
     >>> one, two = Registry(), Registry()
     >>> for registry in (one, two):

@@ -107,7 +107,7 @@ class Feasibility:
         self.pod, self.table, self.plugins = pod, table, plugins
         requests = pod.requests
         self._asked = np.array([[requests.get("cpu", 0)], [requests.get("memory", 0)]], np.int64)
-        # A resource that is not asked for is never short, however overcommitted the node is.
+        # A resource that is not requested is never short, however overcommitted the node is.
         never = -(2**62)
         self._needed = np.array(
             [[requests.get("cpu", 0) or never], [requests.get("memory", 0) or never], [1]], np.int64

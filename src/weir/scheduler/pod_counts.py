@@ -114,7 +114,7 @@ class PodCount:
         self.rows[row] += sign
         self.total += sign
         for version, column, sums, among in self._sums.values():
-            # older sums are made anew when asked for
+            # older sums are recomputed on demand
             if version == table.nodes_version and (among is None or among[row]):
                 sums[column.ids[row]] += sign
                 sums[-1] = 0  # nodes without the label end up here

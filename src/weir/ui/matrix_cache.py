@@ -33,7 +33,7 @@ _DEVICES: Final = ("resource_claims", "device_classes", "resource_slices", "devi
 
 @dataclass(slots=True)
 class GroupVerdict:
-    """What the node that speaks for a group says to a pod."""
+    """The verdict of a group's first node about a pod."""
 
     node: str
     fits: bool
@@ -46,7 +46,7 @@ class GroupVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CachedRow:
-    """One row: how many nodes of each group take the pod, and what the group says."""
+    """One row: how many nodes of each group accept the pod, and the group's verdict."""
 
     taken: Sequence[int]
     said: Sequence[GroupVerdict]
@@ -54,7 +54,7 @@ class CachedRow:
 
 @dataclass
 class MatrixCache:
-    """The rows of one matrix, with the world they hold in."""
+    """The rows of one matrix, with the world they are valid for."""
 
     world: World
     gates: Gates

@@ -42,7 +42,7 @@ _FINE_MESSAGE_POLICIES: Final = frozenset({None, "", *_MESSAGE_POLICIES})
 
 @dataclass(slots=True)
 class PodContext:
-    """What the containers of one pod may refer to."""
+    """Volumes, claims and grace period that a pod's containers may refer to."""
 
     volumes: dict[str, Document] = field(default_factory=dict)
     claim_names: Collection[str] = ()

@@ -110,7 +110,7 @@ def is_known_kind(api_version: str, kind: str) -> bool:
 
 @lru_cache(maxsize=256)
 def find_kind_problem(api_version: str, kind: str) -> FieldError | None:
-    """Return what is wrong with a kind nobody knows: a misspelling, or a version that does not have it; else None.
+    """Return the error of an unknown kind: a misspelling, or a version that does not have it; else None.
 
     >>> print(find_kind_problem("apps/v1", "Deploymnet"))
     kind: Invalid value: "Deploymnet": no matches for kind "Deploymnet" in version "apps/v1": did you mean Deployment?

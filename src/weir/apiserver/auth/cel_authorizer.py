@@ -26,7 +26,7 @@ def no_opinion(user: User, action: Action) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class CelAuthorizer:
-    """`authorizer`: questions about what one user may do."""
+    """`authorizer`: authorization checks for one user."""
 
     decide: Decide
     user: User

@@ -163,9 +163,9 @@ class FlowControl:
     def admit(
         self, user: UserInfo, info: RequestInfo, params: Mapping[str, str], line: str = ""
     ) -> QueuedRequest:
-        """Return the queued of a request, which begins now or, when `waiting` is set, once that is done.
+        """Return the request, which starts now or, when `waiting` is set, once that is done.
 
-        *line* tells requests of one user apart where a level has lines and no queues. Whoever gets a queued calls
+        *line* distinguishes requests of one user where a level has lines and no queues. The caller must call
         `finish` with it exactly once. Raises Refused, as `waiting` may.
         """
         self._look()

@@ -103,7 +103,7 @@ class Level:
     # ---------------------------------------------------------------------------------------- waiting
 
     def join(self, queued: QueuedRequest) -> bool:
-        """Let *queued* wait; False when there is no room."""
+        """Enqueue *queued*; False when its queue is full."""
         described = self.described
         if described.exempt or not described.queues:
             # Without queuing there are only lines for the loop's turns: one per flow.
@@ -191,7 +191,7 @@ class Level:
         """Yield the request that waits longest in each queue."""
         return [queue.requests[0] for queue in self._queues.values() if queue.requests]
 
-    # ---------------------------------------------------------------------------------------- seats_in_use
+    # ---------------------------------------------------------------------------------------- seats
 
     def occupy(self, queued: QueuedRequest) -> None:
         """Give *queued* its seats."""

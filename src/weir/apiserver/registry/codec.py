@@ -111,7 +111,7 @@ class Following:
         return self._alive
 
     def lost(self, reason: StoreError) -> None:
-        """The store cannot go on without a gap: whoever follows has to start over."""
+        """The store lost events: followers must relist."""
         self._alive = False
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ _KEPT_GROUP = "rbac.authorization.k8s.io"
 class Reader:
     """Read-only access to stored objects for admission, authorization and strategies.
 
-    Documents are decoded once per revision and shared: whoever gets one must not change it.
+    Documents are decoded once per revision and shared: callers must not change them.
     """
 
     def __init__(self, store: Store) -> None:

@@ -80,7 +80,7 @@ class Deletion:
     async def noted(
         self, kind: Kind, namespace: str, name: str, options: DeleteOptions, user: User, note: Note
     ) -> WriteResult:
-        """Delete one object that *note* has changed before: two revisions of one commit, and nobody in between.
+        """Delete one object that *note* has changed before: two revisions in one commit, with no write in between.
 
         Who calls this has asked admission; a deletion that is part of another request is not admitted again.
         """

@@ -195,7 +195,7 @@ class Lists:
         revision: int,
         turn: int,
     ) -> Page:
-        """Return a page; whoever else is on the loop has a turn after every *turn* objects that were looked at."""
+        """Return a page, yielding to the event loop after every *turn* objects visited."""
         if matches is None:
             page = self._store.range(under, start=start, limit=limit, revision=revision)
             items = await self._in_version(kind, page.items)

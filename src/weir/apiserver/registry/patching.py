@@ -40,7 +40,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-#: Nobody says how custom resources merge by strategy.
+#: Custom resources have no strategic merge keys.
 NO_STRATEGY = (
     "the body of the request was in an unknown format - accepted media types include: "
     f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"

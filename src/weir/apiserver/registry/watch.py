@@ -81,7 +81,7 @@ class _Watcher:
         self._matches, self._share = matches, share
         self._sink, self._clock = sink, clock
         self._columns_sent = view.shape != "Table"
-        #: how a reader in the same process is told; tables are for people, and come as lines to everybody
+        #: delivery to an in-process reader; tables always go as lines
         self._deliver = getattr(sink, "deliver_event", None) if view.shape != "Table" else None
         self._told = ("told", share)  # where what it is told is kept, for all that share it
         self.metrics: WatchMetrics | None = None

@@ -88,7 +88,7 @@ class Request:
         self.line = ""
         #: the body is longer than the server reads, and is not here
         self.too_large = False
-        #: the body was not read, because whoever sends it may not do this
+        #: the body was not read, because the request is forbidden
         self.unread = False
         #: of a large body among others; None for an ordinary one
         self.turn: Turn | None = None
@@ -139,7 +139,7 @@ class Response:
 class ListResponse(Response):
     """An answer whose body are items with commas between them, joined slice by slice while it is sent.
 
-    Whoever wants the body whole (compression, the audit log, a client in the same process) gets it joined.
+    Users of the whole body (compression, the audit log, an in-process client) get it joined.
     Joined at once, a list of 5,000 pods costs twice as much to send: it is copied into memory that the system has to
     find, and takes back, every time. tests/unit/apiserver/transport/test_http.py holds the slices against the body.
     """

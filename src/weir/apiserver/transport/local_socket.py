@@ -1,6 +1,6 @@
 """Unix socket for components on the same machine, without TLS.
 
-Whoever can open the socket acts as administrator: it is in a folder that only its owner may enter. Requests go
+A client that can open the socket acts as administrator: it is in a folder that only its owner may enter. Requests go
 through authentication, authorization and admission with the administrator's current certificate. Unix socket paths
 are limited to about a hundred bytes; for longer data folders the socket is in a temporary folder.
 """
@@ -54,6 +54,6 @@ async def local_socket(
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether nobody but its owner may enter *folder*."""
+    """Return whether only its owner may enter *folder*."""
     found = folder.stat()
     return found.st_uid == os.geteuid() and not found.st_mode & 0o077

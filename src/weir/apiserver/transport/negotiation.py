@@ -150,5 +150,5 @@ def wants_pretty(value: str | None) -> bool:
 
 
 def pretty(body: bytes) -> bytes:
-    """Return JSON indented for people."""
+    """Return indented JSON."""
     return msgspec.json.format(body, indent=2) + b"\n"

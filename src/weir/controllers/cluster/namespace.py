@@ -62,7 +62,7 @@ class Resource:
 
 @dataclass
 class RemainingContent:
-    """What a look at a namespace found."""
+    """What remains in a namespace."""
 
     objects: Counter[str] = field(default_factory=Counter)  # by `pods.` or `jobs.batch`
     finalizers: Counter[str] = field(default_factory=Counter)

@@ -60,7 +60,7 @@ class ObjectKey(NamedTuple):
 
 
 class QueueKey(NamedTuple):
-    """It may be some pod's turn."""
+    """The eviction queue may have a due pod."""
 
     whose: str = "any pod"
 

@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EvictionCounts:
-    """Pods that leave, or would, by namespace."""
+    """Number of pods to evict, and of their namespaces."""
 
     pods: int = 0
     namespaces: int = 0

@@ -46,7 +46,7 @@ EVICTION_PAUSE_SECONDS: Final = 0.01
 
 
 class Requeue(errors.WeirError):
-    """A controller asked to look at a key again later."""
+    """A controller requested another sync of a key later."""
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def _start(cron: Document, due: datetime, zone: ZoneInfo) -> Create:
     described = template.get("metadata") or {}
     scheduled = (
         due.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
-    )  # in the zone asked for
+    )  # in the requested zone
     annotations = {**(described.get("annotations") or {}), SCHEDULED: scheduled}
     document = {
         "apiVersion": "batch/v1",
