@@ -56,9 +56,9 @@ class ForecastScheduler(ScheduleOne):
         self._timeline = timeline
         self.metrics = SchedulerMetrics()
         self._log = Log("weir.forecast")
-        self._decision_log = DecisionLog(self._log, timeline)
-        self._rng = random.Random(seed)
         expressions = Expressions()
+        self._decision_log = DecisionLog(self._log, timeline, expressions)
+        self._rng = random.Random(seed)
         self.state = ClusterState(
             client, timeline, gates, SchedulerConfig(), self.metrics, seed, self._ignore, expressions
         )

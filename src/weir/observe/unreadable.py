@@ -9,13 +9,16 @@ that could not be compared are logged once in five minutes, however many pods an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
 from weir.observe.logs import Log, ObjectRef
 from weir.taints.operators import UNREADABLE, Outcome
 from weir.taints.toleration import Evaluate, compares, tolerates
+
+if TYPE_CHECKING:
+    from weir.taints.expression import Expressions
 
 AGAIN_SECONDS: Final = 300.0
 #: Pairs remembered; beyond, all are forgotten and may be logged again.
@@ -39,8 +42,9 @@ _ERRORS: Final = {
 class UnreadableValues:
     """Comparisons that one component logged recently."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, expressions: Expressions | None = None) -> None:
+        """Without *expressions* of the component, those shared by the process are used."""
+        self._log, self._expressions = log, expressions
         self._told: dict[tuple[object, ...], float] = {}
 
     def look(
@@ -54,6 +58,8 @@ class UnreadableValues:
         **about: object,
     ) -> None:
         """Compare pairs not compared recently and log those that fail; *about* names the objects concerned."""
+        if evaluate is None and self._expressions is not None:
+            evaluate = self._expressions.evaluate
         comparing = [toleration for toleration in tolerations if compares(toleration)]
         if not comparing:
             return
@@ -93,9 +99,9 @@ class UnreadableValues:
     ) -> None:
         about: dict[str, object] = {"key": taint.key, "effect": taint.effect, **objects}
         if outcome is Outcome.EXPRESSION_FAILED:
-            from weir.taints.expression import decide
+            from weir.taints.expression import shared  # loads the language, which most pods do not need
 
-            error = decide(toleration.expression, taint).error
+            error = (self._expressions or shared()).judge(toleration.expression, taint).error
             about = {"err": error, "expression": toleration.expression, "taint": taint.value, **about}
         elif outcome in (Outcome.TOLERATION_NOT_AN_INTEGER, Outcome.TOLERATION_NOT_A_VERSION):
             about = {"err": _ERRORS[outcome], "toleration": toleration.value, **about}

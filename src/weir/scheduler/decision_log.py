@@ -18,6 +18,7 @@ from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis
 from weir.selectors.node import Match, match_requirement
+from weir.taints.expression import Expressions
 from weir.taints.operators import find_in_affinity
 from weir.taints.toleration import BLOCKING, compares
 
@@ -35,9 +36,9 @@ def ref(pod: Pod) -> ObjectRef:
 class DecisionLog:
     """The lines about decisions of one scheduler."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock, expressions: Expressions) -> None:
         self._log, self._clock = log, clock
-        self._unreadable = UnreadableValues(log)
+        self._unreadable = UnreadableValues(log, expressions)
 
     def note(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis) -> None:
         """Say what deciding *answer* for *pod* brought to light."""

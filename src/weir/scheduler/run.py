@@ -68,8 +68,8 @@ class Scheduler(ScheduleOne):
         publish_features(self.metrics.registry, gates)
         self.identity = identity
         self._log = log or Log("weir.scheduler")
-        self._decision_log = DecisionLog(self._log, clock)
         self.expressions = Expressions()  # one cache, shared by all plugins
+        self._decision_log = DecisionLog(self._log, clock, self.expressions)
         self.metrics.cel.watch("scheduler", self.expressions)
         self._rng = random.Random(seed)
         self._seed = seed

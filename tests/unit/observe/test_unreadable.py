@@ -8,6 +8,8 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint, Toleration
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import AGAIN_SECONDS, MOST_PAIRS, UnreadableValues
+from weir.taints import expression
+from weir.taints.expression import Expressions
 
 OFF = Gates({"TaintTolerationComparisonOperators": False})
 POD = ObjectRef("default", "web")
@@ -80,3 +82,17 @@ def test_what_was_told_is_remembered_within_a_bound(told):
     taints = [Taint("sla", f"x{n}", "NoSchedule") for n in range(MOST_PAIRS + 10)]
     assert len(told(toleration, *taints)) == len(taints)
     assert len(told(toleration, taints[-1])) == 0 and len(told(toleration, taints[0])) == 1
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["evaluator given", "none given"])
+def test_a_failed_expression_is_evaluated_in_the_components_own_cache_alone(given, caplog, monkeypatch):
+    own, others = Expressions(), Expressions()
+    monkeypatch.setattr(expression, "shared", lambda: others)
+    caplog.set_level(logging.INFO, "weir")
+    values = UnreadableValues(Log("weir.scheduler"), own)
+    failing = Toleration(expression="semver(taint.value).major() > 1")
+    taints = [Taint("sla", "abc", "NoSchedule")]
+    evaluate = own.evaluate if given else None
+    values.look([failing], taints, ALL_FEATURES, evaluate, now=0.0, pod=POD, node="n1")
+    assert caplog.records and any(own.counts.values()) and len(own.programs) > 0
+    assert not any(others.counts.values()) and len(others.programs) == 0

@@ -81,7 +81,7 @@ class DeviceTaintEviction(Controller):
         if gates.enabled(DEVICE_TAINT_RULES):
             kinds[:0] = [CLASSES, RULES]  # so that a rule's first status comes before its pods
         self.kinds = tuple(kinds)
-        self.model = ClaimEvictions(gates, self.expressions.evaluate)
+        self.model = ClaimEvictions(gates, self.expressions)
         self.turns = EvictionQueue()
         self.pending: dict[PodKey, Eviction] = {}
         self._admitted: set[PodKey] = (

@@ -23,7 +23,8 @@ from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, Resour
 from weir.objects.times import format_time
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import UnreadableValues
-from weir.taints.toleration import EVICTING, Evaluate, compares
+from weir.taints.expression import Expressions
+from weir.taints.toleration import EVICTING, compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class Change:
 class ClaimEvictions:
     """Allocated claims with their evictions."""
 
-    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+    def __init__(self, gates: Gates, expressions: Expressions | None = None) -> None:
         self.tracker = Tracker(gates)
         self.claims: dict[str, ResourceClaim] = {}
         self.evictions: dict[str, Eviction] = {}
-        self._gates, self._evaluate = gates, evaluate
-        self._unreadable = UnreadableValues(Log("weir.controllers"))
+        self._gates, self._evaluate = gates, None if expressions is None else expressions.evaluate
+        self._unreadable = UnreadableValues(Log("weir.controllers"), expressions)
         self._holding: dict[DeviceID, dict[str, None]] = {}  # claims that hold a device
         self._held_of: dict[PoolKey, dict[DeviceID, None]] = {}
         self._pool_of: dict[str, PoolKey] = {}  # of slices, also those without devices

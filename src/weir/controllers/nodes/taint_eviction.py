@@ -77,7 +77,7 @@ class TaintEviction(Controller):
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.expressions = Expressions()  # a cache of its own, as every component has
         self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
-        self._unreadable = UnreadableValues(self.log)
+        self._unreadable = UnreadableValues(self.log, self.expressions)
         self.timers: dict[TimerKey, Timer] = {}
         self._deleting: set[TimerKey] = set()  # deletions under way
         # what each deletion at once was decided on, until the pod is gone

@@ -70,7 +70,7 @@ class DaemonSets(Controller):
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.expressions = Expressions()
         self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
-        self._unreadable = UnreadableValues(self.log)
+        self._unreadable = UnreadableValues(self.log, self.expressions)
         self._claimants = Claimants()
         self.replacements, self.lost = Replacements(), EarlyLosses(node_of)
 

@@ -96,7 +96,7 @@ class PodWorker:
         self._next_address = 0
         self.expressions = Expressions()  # a cache of its own, as every component has
         self._log = log or Log("weir.simulation.kubelet")
-        self._unreadable = UnreadableValues(self._log)
+        self._unreadable = UnreadableValues(self._log, self.expressions)
         self._metrics = metrics or KubeletMetrics()
         self._metrics.cel.watch("kubelet", self.expressions)
         self._metrics.running_pods.child().look = lambda: sum(
