@@ -52,7 +52,8 @@ ELSEWHERE = {
     "weir conformance --context staging": "tests/e2e/test_conformance.py",
     "weir conformance kep-5471 --yes -o junit > report.xml": "tests/e2e/test_conformance.py",
     "weir install --image registry.example/weir:1 --apply --context production": "tests/e2e/test_install.py",
-    "weir operator --url https://192.0.2.7:9443 --bind-address 192.0.2.7": "tests/e2e/test_install.py",
+    "weir install --rotate-path --context production": "tests/e2e/test_install.py",
+    "weir operator --url https://192.0.2.7:9443": "tests/e2e/test_install.py",
     "weir backup monday.snapshot --store etcd=127.0.0.1:2379": "tests/contract/test_store.py",
     "weir down && weir restore monday.db && weir up": "tests/e2e/test_every_command.py",
     "weir restore monday.snapshot --etcd-data-dir m1 -- --name m1 --initial-cluster m1=http://10.0.0.1:2380": (

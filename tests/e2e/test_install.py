@@ -66,11 +66,11 @@ def own_kubeconfig(kubectl, kubeconfig, folder):
 
 
 @contextmanager
-def operator(folder, kubeconfig, url, port):
+def operator(folder, kubeconfig, url):
     log = folder / "operator.log"
     with log.open("w") as out:
         process = subprocess.Popen(
-            [*COLD, "operator", "--url", url, "--secure-port", str(port)],
+            [*COLD, "operator", "--url", url],
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "KUBECONFIG": str(kubeconfig)},
@@ -118,7 +118,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
         assert "connection refused" in kubectl("apply", "-f", "-", stdin=WEB, fails=True), (
             "closed until it answers"
         )
-        with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url, port) as log:
+        with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url) as log:
             eventually(lambda: " Ready " in log.read_text(), "the operator does not become ready")
             eventually(lambda: '"verdict": "todo"' not in check(kubeconfig), "the checks do not pass")
             kubectl("taint", "node", "node-0", "sla=950:NoExecute")
@@ -143,6 +143,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
             eventually(lambda: "node-0" not in node_of(kubectl, "web"), "800 is not tolerated")
             assert "forbidden" not in log.read_text().casefold()
 
+            assert "path secret" in weir(kubeconfig, "install", "--rotate-path", "--yes")
             planned = weir(kubeconfig, "uninstall", "--dry-run")
             assert "deployment default/web: sla > 900" in planned and "nothing was changed" in planned
             weir(kubeconfig, "uninstall", code=2)

@@ -133,9 +133,11 @@ def operator(
         )
 
         async def work() -> None:
+            from weir.observe.interpreter import return_memory
             from weir.operator.credentials import wait_until_served
             from weir.operator.hook_server import Callers, serving
 
+            return_memory()  # of handshakes and bodies: the manifest gives it little
             credentials = _credentials(client, namespace, names, static)
             if client_ca_file is not None:
                 _ask_for_certificates(credentials.context, client_ca_file)

@@ -173,3 +173,5 @@ class Listener:
             connection.close()
             if not isinstance(error, OSError):
                 log.error("a connection could not be made", err=error)
+            # the frames of the failure hold the handshake's buffers, and themselves, until the collector comes
+            error.__traceback__ = None

@@ -86,6 +86,10 @@ class Barrier:
         self._holds: Holds[Triple] = Holds(clock, MOST_HELD, REFILL_SECONDS)
         taints.appeared = self._holds.shown
 
+    def concerns_new(self, node: str) -> bool:
+        """Return whether lowered pods are bound to the name of a node that is being created."""
+        return any(True for _ in self._pods.by_index("node", node))
+
     async def hold(
         self, node: str, triples: tuple[Triple, ...], seconds: float, *, created: bool = False
     ) -> int:
@@ -96,8 +100,8 @@ class Barrier:
         began = self._clock.monotonic()
         if created:
             triples = tuple(triple for triple in triples if triple.effect == "NoExecute")
-            if not triples or not any(self._pods.by_index("node", node)):
-                return 0  # nobody is there whom it could evict
+            if not triples:
+                return 0
         task = self._running.get((node, triples))
         if task is None:
             self._holds.expired()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -180,15 +180,17 @@ async def serving(
             TimeoutError,
             OSError,
             asyncio.CancelledError,
-        ):
-            pass  # gone, not worth an answer, or the end
+        ) as error:  # gone, not worth an answer, or the end
+            _cut_loose(error)
         finally:
             body.free()
             strangers.discard(address, task)
             proven.discard(address, task)
             writer.close()
-            with suppress(OSError, TimeoutError, asyncio.CancelledError):
+            try:
                 await asyncio.wait_for(writer.wait_closed(), _CLOSE_SECONDS)
+            except (OSError, TimeoutError, asyncio.CancelledError) as error:
+                _cut_loose(error)
             writer.transport.abort()  # a reader that does not take its answer
 
     def protocol() -> asyncio.BaseProtocol:
@@ -205,6 +207,13 @@ async def serving(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _cut_loose(error: BaseException) -> None:
+    """Let go of the frames of a failure: its stream keeps it, and they the buffers, until the collector comes."""
+    error.__traceback__ = None
+    if error.__context__ is not None:
+        error.__context__.__traceback__ = None
 
 
 def _count(connections: _Tasks, address: str, task: asyncio.Task[Any]) -> None:

@@ -135,6 +135,8 @@ class Hooks:
             )
         name = (node.get("metadata") or {}).get("name") or ""
         created = not request.get("oldObject")
+        if created and not self._barrier.concerns_new(name):
+            return Answer()  # schedulers see it with its taints from the first
         try:
             if created:
                 if await self._shown.named_node(name) is not None:

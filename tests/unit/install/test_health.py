@@ -15,6 +15,8 @@ from weir.install.manifests import Installation, documents
 from weir.install.rights import CERTIFICATES
 from weir.lowering.names import GATE, SENTINEL, TOLERATIONS, marker_key, toleration_hash
 from weir.lowering.tolerations import MOST_ENTRIES
+from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, addressed
+from weir.operator import path_secrets
 from weir.operator.certificates import renewed
 from weir.simulation.cluster import Cluster
 
@@ -145,3 +147,32 @@ def test_grace_is_what_the_installation_was_told(cluster, decided):
     assert cluster._do(Health(cluster.client, CLOCK).grace_seconds()) == decided
     cluster.delete("Deployment", "weir-operator", NAMESPACE)
     assert cluster._do(Health(cluster.client, CLOCK).grace_seconds()) is None
+
+
+def called_by(cluster, secret):
+    for kind, name in (
+        ("MutatingWebhookConfiguration", MUTATING_CONFIGURATION),
+        ("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION),
+    ):
+        found = cluster.get(kind, name, "")
+        for hook in found["webhooks"]:
+            hook["clientConfig"] |= addressed(hook["clientConfig"], hook["name"], secret)
+        cluster.patch(kind, name, {"webhooks": found["webhooks"]})
+
+
+def test_hooks_that_are_called_by_another_path_than_the_operator_accepts_are_named(cluster):
+    trusted(cluster, b"authority")
+    assert asked(cluster)["callers"].verdict is Verdict.TO_DO
+    paths = path_secrets.renewed(None, CLOCK.now())
+    cluster.patch("Secret", CERTIFICATES, {"data": paths.data()}, NAMESPACE)
+    assert "no path that the operator accepts" in asked(cluster)["callers"].says
+    called_by(cluster, "forged")
+    assert asked(cluster)["callers"].verdict is Verdict.TO_DO
+    (secret,) = paths.in_use(CLOCK.now())
+    called_by(cluster, secret)
+    found = asked(cluster)
+    assert found["callers"].verdict is Verdict.NOTE and "any pod may connect" in found["callers"].says
+    assert not any(secret in f"{each.says}{each.do}" for each in found.values())
+    narrow = Installation(image="i", api_servers=("192.0.2.0/24",))
+    cluster.apply(*(each for each in documents(narrow) if each["kind"] == "NetworkPolicy"))
+    assert asked(cluster)["callers"].verdict is Verdict.FINE

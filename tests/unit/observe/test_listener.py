@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 
@@ -126,6 +128,29 @@ async def test_addresses_take_turns_to_agree_on_tls(monkeypatch, context):
         assert begun.index("127.0.0.2") < 3 * REQUESTS_A_TURN
         for opened in (*flood, other):
             opened.close()
+
+
+async def test_a_handshake_that_fails_leaves_nothing_for_the_collector(context):
+    """Each has buffers of a quarter of a megabyte, and components look for cycles rarely."""
+
+    def handshakes() -> int:
+        return sum(1 for each in gc.get_objects() if type(each) is SSLProtocol)
+
+    async with listening(context=context) as (listener, _):
+        gc.collect()
+        before = handshakes()
+        gc.disable()
+        try:
+            for words in (b"GET / HTTP/1.1\r\n\r\n", b"", b"\x16\x03\x01\xff\xff"):
+                for _ in range(5):
+                    client = socket.create_connection(("127.0.0.1", listener.port))
+                    client.sendall(words)
+                    client.close()
+            await until(lambda: listener.coming == 0)
+            await until(lambda: handshakes() <= before)
+            assert handshakes() == before
+        finally:
+            gc.enable()
 
 
 def _is_cut_off(client: socket.socket) -> bool:

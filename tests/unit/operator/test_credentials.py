@@ -18,6 +18,7 @@ from weir.lowering.webhooks import (
     path_secret,
     validating_configuration,
 )
+from weir.operator import path_secrets
 from weir.operator.certificates import (
     AUTHORITY_RENEWAL,
     LEAF_LIFETIME,
@@ -275,20 +276,22 @@ def test_what_others_take_away_is_mended_at_once(installed):
     assert used(cluster) == {secret}
 
 
-def test_a_rotation_is_never_ahead_of_a_replica_and_the_old_path_works_meanwhile(installed):
+def test_a_rotation_is_never_ahead_of_a_replica_and_the_old_path_works_meanwhile(installed, monkeypatch):
+    monkeypatch.setattr(path_secrets, "ROTATION", timedelta(minutes=5))
     cluster, _ = installed
     both = [own(cluster), own(cluster)]
     cluster._do(all_of(*both))
     (first,) = used(cluster)
     for one in both:
         cluster.background(one.run())
-    for _ in range(60 * 25):
-        cluster.advance(60)
+    for _ in range(100):
+        cluster.advance(10)
         assert all(one.admits(secret) for one in both for secret in used(cluster))
         if used(cluster) != {first}:
             break
     (second,) = used(cluster)
     assert second != first and all(one.admits(first) for one in both)
+    monkeypatch.setattr(path_secrets, "ROTATION", timedelta(days=1))
     cluster.advance(OVERLAP + timedelta(minutes=1))
     assert not any(one.admits(first) for one in both)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -304,6 +307,38 @@ def test_a_stranger_has_little_time(contexts, monkeypatch):
             return found
 
     assert asyncio.run(main()) == b""
+
+
+def test_a_stranger_that_is_gone_leaves_nothing_for_the_collector(contexts):
+    """A connection has buffers of a quarter of a megabyte, and components look for cycles rarely."""
+    server_tls, client_tls = contexts
+    requests = (post("/x", b"x" * 300_000), b"hello\r\n\r\n", b"POST", b"GET /readyz HTTP/1.1\r\n\r\n")
+
+    def connections() -> int:
+        return sum(1 for each in gc.get_objects() if type(each) is SSLProtocol)
+
+    def visit(port: int) -> None:
+        for request in requests * 5:
+            with socket.create_connection(("127.0.0.1", port)) as plain, suppress(OSError):
+                secure = client_tls.wrap_socket(plain, server_hostname="127.0.0.1")
+                secure.sendall(request)
+                secure.close()
+
+    async def main() -> int:
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
+            await asyncio.to_thread(visit, port)
+            async with asyncio.timeout(10):
+                while connections() > before:
+                    await asyncio.sleep(0.01)
+        return connections()
+
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        assert asyncio.run(main()) == before
+    finally:
+        gc.enable()
 
 
 # ── client certificates ──────────────────────────────────────────────────────────────────────────
