@@ -26,6 +26,7 @@ from weir.lowering.names import (
     toleration_hash,
 )
 from weir.lowering.tolerations import MOST_ORIGINALS, read_originals
+from weir.operator.controller import UNUSED_SECONDS
 
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
 GT_HASH = toleration_hash(GT)
@@ -214,7 +215,7 @@ def test_labels_that_somebody_wrote_on_a_node_go_and_do_no_harm(stock):
     stock.patch("Node", "n", {"metadata": {"labels": forged}})
     stock.advance(10)
     stock.set_taints("n", ("sla", "951", "NoSchedule"))
-    stock.advance(600)
+    stock.advance(UNUSED_SECONDS + 200)
     assert not own(stock.get("Node", "n")["metadata"]["labels"]) & forged.keys()
 
 

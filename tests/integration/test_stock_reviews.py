@@ -12,7 +12,6 @@ from weir import errors
 from weir.lowering import webhooks
 from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE
 from weir.operator import barrier, hooks
-from weir.operator.controller import UNUSED_SECONDS
 from weir.operator.holds import HOLD_SECONDS
 from weir.operator.known_triples import KnownTriples, NotRecorded
 
@@ -229,7 +228,7 @@ def test_a_daemonset_that_is_announced_again_and_again_has_one_label_and_loses_i
         assert code in (200, 429)
         stock.advance(0.1)
         assert len(own_labels(stock)) == 1, "it keeps the label it was given"
-    stock.advance(HOLD_SECONDS + UNUSED_SECONDS + 3 * 60)
+    stock.advance(HOLD_SECONDS + 3 * 60)
     assert own_labels(stock) == [] and stock.operators[0].rules.labels.daemonsets == {}
     code, _ = told(stock, daemon_review(stored, 1), webhooks.DAEMONSET_PATH)
     assert code == 200
@@ -240,7 +239,7 @@ def test_a_daemonset_that_is_stored_keeps_its_label(stock):
     stock.advance(2)
     tolerations = [{"key": "sla", "operator": "Gt", "value": "5"}]
     stock.patch("DaemonSet", "d", {"spec": {"template": {"spec": {"tolerations": tolerations}}}}, "default")
-    stock.advance(HOLD_SECONDS + UNUSED_SECONDS + 3 * 60)
+    stock.advance(HOLD_SECONDS + 3 * 60)
     assert len(own_labels(stock)) == 1 and len(stock.operators[0].rules._holds) == 0
 
 

@@ -30,10 +30,11 @@ class LabelRules:
 
     requirements: dict[str, Document] = field(default_factory=dict)
     daemonsets: dict[str, list[Document]] = field(default_factory=dict)
+    retired: set[str] = field(default_factory=set)  #: labels that no node may carry any more
 
     def known(self) -> set[str]:
-        """Return every label that is somebody's; others are not touched."""
-        return {label_key(hash_) for hash_ in self.requirements} | set(self.daemonsets)
+        """Return every label that is, or was, somebody's; others are not touched."""
+        return {label_key(hash_) for hash_ in self.requirements} | set(self.daemonsets) | self.retired
 
     def wanted(self, node: Mapping[str, Any], runs_here: RunsHere) -> set[str]:
         """Return the labels that *node* should carry."""

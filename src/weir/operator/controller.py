@@ -40,7 +40,7 @@ WORKERS: Final = 32
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 #: A label on nodes goes when nothing has asked for it so long: a workload that is replaced asks again at once.
-UNUSED_SECONDS: Final = 300.0
+UNUSED_SECONDS: Final = 1800.0
 #: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
 GRACE_AGAIN_SECONDS: Final = 60.0
 

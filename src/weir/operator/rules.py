@@ -99,9 +99,12 @@ class Rules:
         return self._expected.get(ObjectKey(namespace, name), "")
 
     def expire(self) -> None:
-        """Drop what was announced and never stored; its label is taken off the nodes with others that are not used."""
+        """Drop what was announced and never stored; nodes lose the label that they got for it."""
         for key in self._holds.expired():
             if label := self._expected.pop(key, ""):
+                if len(self.labels.retired) >= MOST_EXPECTED:
+                    self.labels.retired.pop()
+                self.labels.retired.add(label)
                 self._drop(label, key)
 
     def _claim(self, label: str, daemonset: ObjectKey, template: Document) -> None:
@@ -110,6 +113,7 @@ class Rules:
             if label != first:
                 return  # another's: this template was written by hand
             self._owners[label] = daemonset
+        self.labels.retired.discard(label)
         tolerations = [*original_tolerations(template), *automatic(template)]
         if self.labels.daemonsets.get(label) != tolerations:
             self.labels.daemonsets[label] = tolerations
