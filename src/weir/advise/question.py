@@ -109,8 +109,9 @@ def own_pods(subject: Subject, world: World) -> Iterator[Pod]:
 
 
 def read_tolerations(written: Sequence[dict[str, Any]]) -> tuple[Toleration, ...]:
-    """Return tolerations as views."""
-    return tuple(msgspec.convert(list(written), list[Toleration]))
+    """Return tolerations as views; null is what is not written."""
+    entries = [{key: value for key, value in (entry or {}).items() if value is not None} for entry in written]
+    return tuple(msgspec.convert(entries, list[Toleration]))
 
 
 def with_taint_value(node: Node, taint: Taint, value: str) -> Node:

@@ -51,6 +51,7 @@ def devices_of(files: Sequence[str]) -> list[dict[str, Any]]:
 
 def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
     from weir.cli.inputs import read_dump
+    from weir.objects.envelope import envelope_problem
 
     found: list[Mapping[str, Any]] = []
     stack = list(reversed(read_dump(files)))
@@ -61,5 +62,7 @@ def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
         if isinstance(value.get("items"), list):
             stack.extend(reversed(value["items"]))
         elif value.get("kind", kind) == kind:
+            if problem := envelope_problem(value):
+                raise click.UsageError(f"{', '.join(files)}: {problem}")
             found.append(value)
     return found

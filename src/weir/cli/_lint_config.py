@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import yaml
 
 from weir.gates import GateError, parse_settings
 from weir.lint.check import UnknownRule, named_rules
 from weir.lint.rule import Severity
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 from weir.validate.unknown_fields import closest
 
 NAMES: Final = (".weir.yaml", "pyproject.toml")
@@ -72,9 +73,11 @@ def _section(path: Path) -> Any:
         if path.suffix == ".toml":
             found: Any = tomllib.loads(path.read_text()).get("tool", {})
             return found.get("weir", {}).get("lint")
-        found = yaml.safe_load(path.read_text())
+        found = read_document(path.read_bytes(), str(path))
         return found.get("lint", {}) if isinstance(found, dict) else {}
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, AttributeError) as error:
+    except ManifestError as error:
+        raise click.UsageError(f"{error.place}: cannot be read: {error.problem}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
         raise click.UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli.inputs import read_documents, read_files, read_seconds
+from weir.objects.envelope import envelope_problem
 
 if TYPE_CHECKING:
     from weir.whatif.changes import Change, Nodes
@@ -280,7 +281,11 @@ def apply(files: Sequence[str]) -> Change:
     """
     from weir.whatif.changes import Apply
 
-    documents = [item.value for document in read_documents(files) for item in document.items()]
+    items = [item for document in read_documents(files) for item in document.items()]
+    for item in items:
+        if problem := envelope_problem(item.value):
+            raise click.UsageError(f"{item.place}: {problem}")
+    documents = [item.value for item in items]
     for document in documents:
         if not isinstance(document, dict) or not document.get("kind"):
             raise click.UsageError("a document without a kind cannot be applied")

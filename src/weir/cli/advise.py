@@ -14,7 +14,14 @@ import click
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
 from weir.cli._options import ClusterSource, output_option
-from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_documents
+from weir.cli.inputs import (
+    CannotSay,
+    ClusterObjects,
+    asked_cluster,
+    read_cluster,
+    read_documents,
+    refuse_long_tolerations,
+)
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, say, to_yaml, wants_colour
 
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 20
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
+#: Of one workload: each is tried with other values, and without it.
+MOST_TOLERATIONS: Final = 50
 
 Asked = list[tuple["Subject", "Document | None"]]
 Answer = tuple[list[tuple["Advice", "Document | None"]], list["UntoleratedTaint"]]
@@ -155,6 +164,7 @@ def _from_files(files: Sequence[str]) -> Iterator[tuple[Subject, Document]]:
         for item in document.items():
             for subject in subjects(item.value):
                 subject.pod()  # a wrong shape is named now
+                refuse_long_tolerations(subject.pod_spec, f"{item.file}: {subject.name}", MOST_TOLERATIONS)
                 yield replace(subject, source=item.file), item
 
 
@@ -166,7 +176,13 @@ def _in_cluster(held: ClusterObjects) -> Iterator[Subject]:
         for subject in subjects(document):
             metadata = subject.document.get("metadata") or {}
             owners = metadata.get("ownerReferences") or ()
-            if not any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
+            if any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
+                continue
+            try:
+                refuse_long_tolerations(subject.pod_spec, subject.name, MOST_TOLERATIONS)
+            except click.UsageError as error:
+                say(f"left out: {error.message}", err=True)
+            else:
                 yield replace(subject, in_cluster=True)
 
 

@@ -19,7 +19,9 @@ import msgspec
 from weir.cli._options import ClusterSource, Live, cluster_options
 from weir.cli.main import CANNOT_SAY
 from weir.cli.render import say
-from weir.objects.manifest import Document, ManifestError, read_manifest, read_values
+from weir.objects.envelope import envelope_problem
+from weir.objects.jsontext import MOST_VALUES
+from weir.objects.manifest import Document, ManifestError, read_manifest, read_values, refuse_enormous
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -95,6 +97,13 @@ def read_documents(names: Iterable[str]) -> list[Document]:
     return [document for name, content in read_files(names) for document in read_manifest(content, name)]
 
 
+def refuse_long_tolerations(pod_spec: Any, name: str, most: int) -> None:
+    """Raise a UsageError for a pod with more than *most* tolerations, each of which would be tried with all others."""
+    tolerations = pod_spec.get("tolerations") if isinstance(pod_spec, dict) else None
+    if isinstance(tolerations, list) and len(tolerations) > most:
+        raise click.UsageError(f"{name} has {len(tolerations)} tolerations; this is asked of at most {most}")
+
+
 def read_dump(names: Iterable[str]) -> list[Any]:
     """Return the documents of all files that *names* mean as plain values, for large dumps."""
     return [value for name, content in read_files(names) for value in read_values(content, name)]
@@ -135,6 +144,9 @@ class ClusterObjects:
         from weir.lowering.originals import raised
 
         given = list(documents)
+        for file, document in given if rest.get("dumped") else ():
+            if problem := envelope_problem(document):
+                raise CannotSay(f"the cluster's dump cannot be read: {file}: {problem}")
         found = [(file, raised(document, keep_gate=keep_gate)) for file, document in given]
         lowered = any(
             _is_lowered(one, two) for (_, one), (_, two) in zip(given, found, strict=True)
@@ -280,6 +292,8 @@ class _Streamed:
 
         for item in items:
             kind = self._kind_of(item).kind or typed
+            if len(memoryview(item)) > MOST_VALUES:
+                refuse_enormous(bytes(item), file)
             if not kind and not sure:
                 return False
             if kind != "Pod":

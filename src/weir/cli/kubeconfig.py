@@ -79,10 +79,10 @@ def kubeconfig(
 
 def _server(path: Path) -> str:
     """Return the address in the administrator's kubeconfig."""
-    import yaml
+    from weir.objects.yaml_values import read_document
 
     try:
-        clusters = yaml.safe_load(path.read_text())["clusters"]
+        clusters = read_document(path.read_bytes(), str(path))["clusters"]
         return str(next(c["cluster"]["server"] for c in clusters if c["name"] == "weir"))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, StopIteration):
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
         raise click.UsageError(f"cannot tell the server's address from {path}; use --server") from None

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._options import ClusterSource, cluster_options, output_option
-from weir.cli.inputs import read_cluster, read_documents
+from weir.cli.inputs import read_cluster, read_documents, refuse_long_tolerations
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, say, wants_colour, write_document
+from weir.objects.envelope import envelope_problem
 
 if TYPE_CHECKING:
     from weir.whatif.skew import Matrix
 
 _EPILOG: Final = "Exit codes: 0 nothing dangerous, 1 something is, 2 unreadable input, 3 cluster unreachable."
+#: Of the workload: a node is made up for each, and judged by every mix of components.
+MOST_TOLERATIONS: Final = 100
 _asked: Final = cluster_options(
     "The cluster whose nodes count: a dump or manifests. Without it, and without --kubeconfig or --context, a node is "
     "made up that the pod's tolerations are about."
@@ -48,17 +51,23 @@ def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where
       weir skew -f deployment.yaml --cluster nodes.yaml -o svg > skew.svg
       weir skew -f cel.yaml --taint example.com/rack=7:NoExecute
     """
-    from weir.objects.templates import TEMPLATE_PATHS
+    from weir.objects.templates import TEMPLATE_PATHS, find_template
     from weir.taints.notation import TaintNotationError
     from weir.whatif.skew import SkewError, check_taints, node_shapes
     from weir.whatif.skew import skew as judge
     from weir.whatif.skew_picture import picture, report
     from weir.world import flatten
 
-    documents = list(flatten(document.value for document in read_documents([filename])))
+    for document in (found := read_documents([filename])):
+        if problem := envelope_problem(document.value):
+            raise click.UsageError(f"{document.place}: {problem}")
+    documents = list(flatten(document.value for document in found))
     chosen = [each for each in documents if each.get("kind") in TEMPLATE_PATHS]
     if len(chosen) != 1:
         raise click.UsageError(f"{filename}: one Pod or workload is judged, here are {len(chosen)}")
+    refuse_long_tolerations(
+        (find_template(chosen[0]) or {}).get("spec"), f"{filename}: {chosen[0]['kind']}", MOST_TOLERATIONS
+    )
     try:
         nodes = [check_taints(taints)] if taints else []
         if where.dump or where.live.kubeconfig is not None or where.live.context:

@@ -20,10 +20,11 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-import yaml
 
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 
 __all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster", "load"]
 
@@ -229,13 +230,11 @@ def _paths(given: str | Path | None, environment: Mapping[str, str]) -> list[Pat
 
 def _read(path: Path) -> Document:
     try:
-        document = yaml.safe_load(path.read_text())
+        document = read_document(path.read_bytes(), str(path))
     except OSError as error:
         raise KubeconfigError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        raise KubeconfigError(f"{path} is not YAML{place}") from None
+    except ManifestError as error:
+        raise KubeconfigError(f"{path} is not YAML at line {error.place.line}: {error.problem}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from weir.customresources.definition import find_custom_kinds
@@ -27,6 +28,8 @@ _IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
 #: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
 _LONGEST_MESSAGE: Final = 2000
 _LONGEST_LINE: Final = 400
+#: Findings of one rule in one object; the last of them says when there are more.
+MOST_OF_ONE_RULE: Final = 100
 #: Objects between two progress reports.
 _TICK: Final = 100
 
@@ -103,7 +106,7 @@ def _check(
     subject: Subject, facts: Facts, rules: Sequence[Rule], level: Severity, remarked: bool
 ) -> Iterator[Finding]:
     for rule in rules:
-        for problem in rule.check(subject, facts):
+        for problem in _first(rule.check(subject, facts)):
             severity = problem.severity or rule.severity
             if severity.weight > level.weight and not remarked:
                 yield Finding(
@@ -113,6 +116,16 @@ def _check(
             finding = _place(subject, rule, problem)
             if not _ignored(finding, subject.document.lines):
                 yield finding
+
+
+def _first(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the first problems of a rule in an object; the last of them says when there are more."""
+    remaining = iter(problems)
+    shown = list(islice(remaining, MOST_OF_ONE_RULE))
+    if next(remaining, None) is not None:
+        message = f"{shown[-1].message} (and more of this rule in this object, not shown)"
+        shown[-1] = replace(shown[-1], message=message)
+    return shown
 
 
 def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:

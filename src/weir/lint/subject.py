@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from weir.customresources.definition import CustomKind, CustomKinds
 from weir.gates import Gates
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weir.policies.files import PolicyFiles
 
 V = TypeVar("V", bound=View)
+#: Tolerations of one object that rules look at: some compare each with all others, and with every taint.
+MOST_TOLERATIONS: Final = 500
 Path = tuple[str | int, ...]  #: keys and positions that lead to a field
 
 
@@ -106,12 +108,19 @@ class Subject:
 
     @cached_property
     def tolerations(self) -> list[tuple[Path, Toleration]]:
-        """The readable tolerations with their paths."""
+        """The readable tolerations with their paths, the first `MOST_TOLERATIONS`."""
         if self.pod_spec_path is None:
             return []
         entries = self._pod_spec.get("tolerations")
-        read = [with_expression(each) for each in entries] if isinstance(entries, list) else entries
-        return list(_read_list(Toleration, read, (*self.pod_spec_path, "tolerations")))
+        if isinstance(entries, list):
+            entries = [with_expression(each) for each in entries[:MOST_TOLERATIONS]]
+        return list(_read_list(Toleration, entries, (*self.pod_spec_path, "tolerations")))
+
+    @property
+    def toleration_count(self) -> int:
+        """How many tolerations are written."""
+        entries = self._pod_spec.get("tolerations")
+        return len(entries) if isinstance(entries, list) else 0
 
     def written_path(self, path: Path) -> Path:
         """Return where *path* stands in the text: an expression may be spelt as the value of `operator: CEL`."""

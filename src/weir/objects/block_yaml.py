@@ -22,6 +22,9 @@ _SINGLE: Final = re.compile(r"'((?:[^']|'')*)'\Z")
 #: Nested deeper than this, a text is not a dump of Kubernetes objects.
 _DEEPEST: Final = 60
 _LONGEST_KNOWN: Final = 80
+#: Lines of one object, and flow items of a text: the full reader refuses what is too much, and reads it at once.
+_MOST_LINES: Final = 100_000
+_MOST_UNUSUAL: Final = 5_000
 _END: Final = -1
 
 
@@ -64,12 +67,15 @@ class _Reader:
         self._indent = _END  # how far it is indented; _END past the last line of the document
         self._content = ""  # the line without its indentation
         self._known: dict[str, Any] = {}
+        self._object_at = 0  # the line where the document, or the item of a List, begins
+        self._unusual = 0
 
     def documents(self) -> list[Any]:
         found = []
         self._advance(0)
         while True:
             if self._indent != _END:
+                self._object_at = self._at
                 found.append(self._block(self._indent, 0))
                 if self._indent != _END:
                     raise Unusual
@@ -104,6 +110,8 @@ class _Reader:
     def _mapping(self, indent: int, content: str, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         while True:
+            if self._at - self._object_at > _MOST_LINES:
+                raise Unusual
             entry = _ENTRY.match(content)
             if entry is None:
                 raise Unusual
@@ -115,7 +123,10 @@ class _Reader:
             else:
                 self._advance(self._at + 1)
                 if self._indent > indent or (self._indent == indent and self._content.startswith("- ")):
-                    result[key] = self._block(self._indent, depth + 1)
+                    if depth == 0 and key == "items" and self._content.startswith("- "):
+                        result[key] = self._sequence(self._indent, depth + 1, objects=True)
+                    else:
+                        result[key] = self._block(self._indent, depth + 1)
                 else:
                     result[key] = None
             if self._indent < indent:
@@ -127,10 +138,15 @@ class _Reader:
                 # Inside an item of a list at this very indentation the next item ends the mapping.
                 raise Unusual
 
-    def _sequence(self, indent: int, depth: int) -> list[Any]:
+    def _sequence(self, indent: int, depth: int, *, objects: bool = False) -> list[Any]:
+        """Return the list that begins here; *objects*: its items are objects of their own."""
         result: list[Any] = []
         while self._indent == indent and self._content.startswith("- "):
             start = self._at
+            if objects:
+                self._object_at = start
+            elif start - self._object_at > _MOST_LINES:
+                raise Unusual
             try:
                 result.append(self._item(indent, depth))
             except Unusual:
@@ -150,6 +166,9 @@ class _Reader:
 
     def _unusual_item(self, start: int, indent: int) -> Any:
         """Hand the lines of one item, up to the next or the end of the list, to the full reader."""
+        self._unusual += 1
+        if self._unusual > _MOST_UNUSUAL:
+            raise Unusual
         end = start + 1
         while end < len(self._lines):
             line = self._lines[end]

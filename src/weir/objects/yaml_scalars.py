@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import Any, Final
 
 import yaml
@@ -49,8 +50,14 @@ def plain_scalar(text: str) -> Any:
         number = _integer(digits)
         if -(2**63) <= number < 2**64:
             return number
-        return float(number) if _FLOAT.match(digits) else text
-    return float(digits) if _FLOAT.match(digits) else text
+        return _float(digits, text) if _FLOAT.match(digits) else text
+    return _float(digits, text) if _FLOAT.match(digits) else text
+
+
+def _float(digits: str, text: str) -> float | str:
+    """Return the number, or *text* itself when it is beyond what a float holds."""
+    number = float(digits)
+    return text if isinf(number) else number
 
 
 def _integer(digits: str) -> int:

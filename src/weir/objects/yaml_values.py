@@ -9,15 +9,16 @@ Same values as weir.objects.manifest.read_manifest; tests/unit/objects/test_yaml
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 from weir.objects.jsontext import MOST_VALUES
-from weir.objects.manifest import DEEPEST, ManifestError, Place, as_manifest_error, decode_text, new_loader
+from weir.objects.yaml_nodes import DEEPEST, ManifestError, Place, as_manifest_error, decode_text, new_loader
 from weir.objects.yaml_scalars import key_of, scalar_of
 
-__all__ = ["TooManyValues", "YamlValue", "read_yaml"]
+__all__ = ["TooManyValues", "YamlValue", "read_document", "read_yaml"]
 
 _NO_KEY: Final = object()
 _MERGE: Final = object()
@@ -35,20 +36,22 @@ class YamlValue(NamedTuple):
 
 
 class _Anchored(NamedTuple):
-    """What an anchor stands for: a value and how many values it holds; a scalar's event, since it may be a key."""
+    """What an alias repeats: a value, its number of values and levels; a scalar's event, since it may be a key."""
 
     value: Any
     size: int
+    height: int
     event: Any = None
 
 
 class _Frame:
     """A list or mapping that is being filled."""
 
-    __slots__ = ("anchor", "before", "key", "merged", "value")
+    __slots__ = ("anchor", "before", "height", "key", "merged", "value")
 
     def __init__(self, value: Any, anchor: str | None, before: int) -> None:
         self.value, self.anchor, self.before = value, anchor, before
+        self.height = 0  # levels of the deepest member so far
         self.key: Any = _NO_KEY
         self.merged: dict[str, Any] | None = None
 
@@ -62,10 +65,24 @@ def read_yaml(body: str | bytes, file: str = "body", most: int = MOST_VALUES) ->
     return _Reader(decode_text(body, file), file, most).documents()
 
 
+def read_document(text: str | bytes, file: str) -> Any:
+    """Return the value of the one document of *text*, a configuration file; None when it is empty.
+
+    Raises ManifestError, also for a second document.
+
+    >>> read_document("a: [1, on]", "config.yaml"), read_document("", "config.yaml")
+    ({'a': [1, True]}, None)
+    """
+    documents = read_yaml(text, file)
+    if len(documents) > 1:
+        raise ManifestError(Place(file, 1, 1), f"one document is expected, here are {len(documents)}")
+    return documents[0].value if documents else None
+
+
 class _Reader:
     def __init__(self, text: str, file: str, most: int) -> None:
         self._loader = new_loader(text)
-        self._file, self._most = file, most
+        self._text, self._file, self._most = text, file, most
         self._count = 0
         self._stack: list[_Frame] = []
         self._anchors: dict[str, _Anchored | None] = {}  # None: still open
@@ -98,15 +115,18 @@ class _Reader:
                     case _:
                         pass
         except yaml.YAMLError as error:
-            raise as_manifest_error(error, self._file) from None
+            raise as_manifest_error(error, self._file, self._text) from None
         finally:
             self._loader.dispose()
 
     def _scalar(self, event: Any) -> None:
         self._add(1, event)
         value = scalar_of(event)
+        if value.__class__ is float and not isfinite(value):
+            problem = f"{event.value} is no number of JSON"
+            raise ManifestError(self._place(event), problem, f"json: unsupported value: {event.value}")
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchored(value, 1, event)
+            self._anchors[event.anchor] = _Anchored(value, 1, 0, event)
         self._put(value, event, event)
 
     def _open(self, event: Any, value: Any) -> None:
@@ -125,8 +145,11 @@ class _Reader:
         value = frame.value
         if frame.merged:
             value = {**frame.merged, **value}
+        height = frame.height + 1
         if frame.anchor is not None:
-            self._anchors[frame.anchor] = _Anchored(value, self._count - frame.before)
+            self._anchors[frame.anchor] = _Anchored(value, self._count - frame.before, height)
+        if self._stack:
+            self._stack[-1].height = max(self._stack[-1].height, height)
         self._put(value, None, event)
 
     def _alias(self, event: Any) -> None:
@@ -139,6 +162,10 @@ class _Reader:
             problem = f"anchor '{event.anchor}' value contains itself"
             raise ManifestError(self._place(event), problem, problem)
         self._add(anchored.size, event)
+        if len(self._stack) + anchored.height > DEEPEST:
+            raise self._error(event, f"nested more than {DEEPEST} levels deep")
+        if self._stack:
+            self._stack[-1].height = max(self._stack[-1].height, anchored.height)
         self._put(anchored.value, anchored.event, event)
 
     def _put(self, value: Any, scalar: Any, event: Any) -> None:

@@ -45,7 +45,7 @@ def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
         operator = toleration.get("operator")
         if toleration.get("expression") or operator == "CEL":  # as a stock cluster's manifests spell it
             yield TOLERATION_CEL
-        elif comparison := find_comparison(operator):
+        elif comparison := find_comparison(str(operator or "")):
             yield comparison.gate
     affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
     yield from _of_terms(_mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")))

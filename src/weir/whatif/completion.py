@@ -125,7 +125,7 @@ def _nodes(snapshot: Snapshot) -> None:
     asked = {
         name: _PLENTY_OF_THE_REST
         for pod in snapshot.of("Pod").values()
-        for container in (*pod["spec"].get("containers", ()), *(pod["spec"].get("initContainers") or ()))
+        for container in (*(pod["spec"].get("containers") or ()), *(pod["spec"].get("initContainers") or ()))
         for name in (container.get("resources") or {}).get("requests") or ()
     }
     unmeasured = 0

@@ -187,14 +187,14 @@ def test_impersonation_becomes_headers(tmp_path: Path) -> None:
         "as": "jane",
         "as-groups": ["dev", "ops"],
         "as-uid": "7",
-        "as-user-extra": {"example.com/x": ["y"]},
+        "as-user-extra": {"example.com/x": ["extra"]},
     }
     assert load(write(tmp_path / "k", config(user))).impersonation == (
         ("impersonate-user", "jane"),
         ("impersonate-uid", "7"),
         ("impersonate-group", "dev"),
         ("impersonate-group", "ops"),
-        ("impersonate-extra-example.com%2Fx", "y"),
+        ("impersonate-extra-example.com%2Fx", "extra"),
     )
 
 

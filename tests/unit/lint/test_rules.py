@@ -58,6 +58,7 @@ FINDS = [
     ("W012", pod('{key: sla, operator: Equal, value: "0950"}'), NODES),
     ("W012", pod('{key: sla, operator: Gt, value: "9223372036854775808"}'), ""),
     ("W013", node("{key: a, value: '0950', effect: NoSchedule}"), ""),
+    ("W016", pod(*[f"{{key: k{number}, operator: Exists}}" for number in range(501)]), ""),
     ("W020", pod('{expression: "lists.range(400).all(x, lists.range(400).all(y, x >= 0))"}'), ""),
     ("W021", pod('{expression: "1 < 2"}'), ""),
     ("W021", pod("{expression: \"taint.effect == 'Never'\"}"), ""),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from weir.apiserver.admission.chain import PluginError
 from weir.apiserver.admission.event_rate_limit import CACHE_SIZE, SERVER, TYPES, Limit
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 from weir.values.quoting import quote
 
 __all__ = ["read_event_limits"]
@@ -47,13 +47,11 @@ def read_event_limits(path: Path) -> tuple[Limit, ...]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PluginError(f"cannot read the admission configuration {path}: {reason}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        first = str(error).partition("\n")[0]
-        raise PluginError(f"{path} is not YAML: {first}") from None
+        found = read_document(path.read_bytes(), str(path))
+    except OSError as error:
+        raise PluginError(f"cannot read the admission configuration {path}: {error.strerror}") from None
+    except ManifestError as error:
+        raise PluginError(f"{path} is not YAML: {error.problem} at line {error.place.line}") from None
     if not isinstance(found, dict):
         raise PluginError(f"{path}: expected a mapping")
     return found

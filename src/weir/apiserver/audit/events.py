@@ -18,11 +18,12 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 import msgspec
-import yaml
 
 from weir.apiserver.auth import authz
 from weir.apiserver.auth.authn import User
 from weir.objects.times import format_micro_time
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 
 AUDIT = "audit.k8s.io"
 
@@ -131,7 +132,7 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
     'METADATA'
     """
     try:
-        policy = yaml.safe_load(text)
+        policy = read_document(text, "audit policy")
         entries = policy["rules"]
         everywhere = _stages(policy, "")
         return tuple(
@@ -149,7 +150,7 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
         )
     except PolicyError:
         raise
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (ManifestError, KeyError, TypeError, AttributeError) as error:
         levels = ", ".join(_LEVELS)
         raise PolicyError(
             f"audit policy: needs a list `rules`, each with a level of {levels} ({error!r})"

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from weir.apiserver.transport.negotiation import to_yaml
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 
 
 class KubeconfigError(ValueError):
@@ -77,16 +79,15 @@ def merge(existing: dict[str, Any], new: dict[str, Any], *, take_current: bool =
 def write(path: Path, config: dict[str, Any], *, take_current: bool = True) -> None:
     """Put *config* at *path*, merged into what is there, mode 0600 from its first byte."""
     try:
-        existing = yaml.safe_load(path.read_text())
+        existing = read_document(path.read_bytes(), str(path))
     except FileNotFoundError:
         existing = None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise KubeconfigError(f"{path} cannot be a kubeconfig: {reason}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise KubeconfigError(
-            f"{path} is not a kubeconfig ({type(error).__name__}); not overwritten"
-        ) from error
+    except ManifestError as error:
+        where = f"{error.problem} at line {error.place.line}"
+        raise KubeconfigError(f"{path} is not a kubeconfig ({where}); not overwritten") from None
     if existing is not None:
         if not isinstance(existing, dict) or existing.get("kind", "Config") != "Config":
             raise KubeconfigError(f"{path} is not a kubeconfig; not overwritten")
@@ -94,8 +95,8 @@ def write(path: Path, config: dict[str, Any], *, take_current: bool = True) -> N
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        yaml.safe_dump(config, file, sort_keys=False)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(to_yaml(config))
     temporary.replace(path)
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
-
 from weir.apiserver.encryption.providers import (
     AES_KEY_BYTES,
     IDENTITY,
@@ -24,6 +22,8 @@ from weir.apiserver.encryption.providers import (
     Providers,
     Sealing,
 )
+from weir.objects.yaml_nodes import ManifestError
+from weir.objects.yaml_values import read_document
 
 __all__ = ["API_VERSION", "ConfigurationError", "Resource", "Rules", "parse", "read"]
 
@@ -84,11 +84,9 @@ def read(path: Path) -> Rules:
 def parse(text: str) -> Rules:
     """Return the rules of a configuration. Raises ConfigurationError with everything that is wrong."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""  # its own text would quote the file
-        raise ConfigurationError(f"it is not YAML{where}") from None
+        document = read_document(text, "encryption configuration")
+    except ManifestError as error:  # its own text could quote the file
+        raise ConfigurationError(f"it is not YAML at line {error.place.line}") from None
     if document is None:
         raise ConfigurationError("it is empty")
     if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (
