@@ -41,3 +41,11 @@ def test_every_attack_has_a_row_with_a_test():
     numbers = [row.split("|")[1].strip() for row in ROWS]
     assert [number for number in numbers if number.startswith("F")] == [f"F{n}" for n in range(1, 20)]
     assert all(NAMED.search(row) for row in ROWS)
+
+
+def test_every_promise_names_a_test():
+    """SECURITY.md states only what a test holds: each item of "What is promised" names one."""
+    section = PAGES[1].read_text().partition("## What is promised")[2].partition("\n## ")[0]
+    promises = re.split(r"^- ", section, flags=re.MULTILINE)[1:]
+    assert len(promises) >= 8
+    assert [promise for promise in promises if not NAMED.search(promise)] == []

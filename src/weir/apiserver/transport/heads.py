@@ -1,4 +1,4 @@
-"""Target and Content-Length of a request's head.
+"""Target and body length of a request's head.
 
 A query of thirty thousand parameters takes twenty milliseconds to parse, so parameters are counted before a request
 is authenticated.
@@ -6,9 +6,23 @@ is authenticated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from weir.apiserver.transport import limits
 
-__all__ = ["content_length", "split_target", "target_problem"]
+__all__ = ["HeadError", "body_length", "split_target", "target_problem"]
+
+_BLANKS: Final = b" \t"  # that may stand around a header's value
+_LONGEST_LENGTH: Final = 18  # digits of a Content-Length
+
+
+class HeadError(ValueError):
+    """A head that is not understood; its text is the answer."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text.decode())
+        self.text = text
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:
@@ -36,6 +50,26 @@ def target_problem(path: bytes, query: bytes) -> tuple[int, bytes] | None:
     return None
 
 
-def content_length(header: bytes | None) -> int:
-    """Return what Content-Length says, 0 when it is absent (the parser has refused what is no number)."""
-    return int(header) if header is not None and header.isdigit() and len(header) < 20 else 0
+def body_length(headers: Mapping[bytes, bytes], version: str) -> int | None:
+    """Return how many bytes the body has, None when only its chunks say it; raises HeadError.
+
+    Whatever the parser makes of a head, a body is read only as this function says.
+
+    >>> body_length({b"host": b"x", b"content-length": b" 12 "}, "1.1"), body_length({b"host": b"x"}, "1.1")
+    (12, 0)
+    """
+    if version not in ("1.0", "1.1"):
+        raise HeadError(b"400 Bad Request: unsupported protocol version")
+    if version == "1.1" and b"host" not in headers:
+        raise HeadError(b"400 Bad Request: missing required Host header")
+    length, encoding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+    if encoding is not None:
+        if length is not None or version == "1.0" or encoding.strip(_BLANKS).lower() != b"chunked":
+            raise HeadError(b"400 Bad Request: unsupported transfer encoding")
+        return None
+    if length is None:
+        return 0
+    digits = length.strip(_BLANKS)
+    if not digits.isdigit() or len(digits) > _LONGEST_LENGTH:
+        raise HeadError(b"400 Bad Request: bad Content-Length")
+    return int(digits)

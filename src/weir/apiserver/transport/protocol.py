@@ -23,7 +23,7 @@ from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.answers import TransportSink, head_of, head_of_stream
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.heads import content_length, split_target, target_problem
+from weir.apiserver.transport.heads import HeadError, body_length, split_target, target_problem
 from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
 from weir.errors import Unauthorized
 
@@ -64,6 +64,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         "_paused",
         "_peer",
         "_queue",
+        "_reads_body",
         "_request",
         "_since",
         "_sink",
@@ -92,6 +93,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._held_by = ""  #: in whose name
         self._url = b""
         self._head_complete = False
+        self._reads_body = False  #: whoever sent the head is known, and the head announces a body
         self._expects = False  #: the client sends the body once it is told to
         self._waits = False  #: for a place for its large body; until then nothing is read
         self._over = False  #: the last request of this connection is here; what follows is not read
@@ -178,7 +180,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._headers, self._body, self._request = {}, [], None
         self._body_size = self._head_bytes = 0
         self._url = b""
-        self._head_complete = False
+        self._head_complete = self._reads_body = False
         if self._task is None:
             self._since = self._loop.time()
 
@@ -224,8 +226,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
             peer=self._peer,
             peer_certificate=self._certificate if self._whose is None else self._whose(),
         )
-        length = content_length(self._headers.get(b"content-length"))
-        has_body = length > 0 or b"transfer-encoding" in self._headers
+        try:
+            length = body_length(self._headers, self._parser.get_http_version())
+        except HeadError as error:
+            self._request = None
+            self._refuse(400, error.text)
+            return
+        has_body = length != 0
         if not self._is_proven(request):
             if self._over:
                 return
@@ -238,8 +245,9 @@ class HttpProtocol(asyncio.BufferedProtocol):
             return
         if has_body:
             self._expects = self._headers.get(b"expect", b"").lower() == b"100-continue"
-            request.too_large = length > limits.BODY_BYTES
-            if 0 < length < limits.LARGE_BODY_BYTES:
+            self._reads_body = True
+            request.too_large = length is not None and length > limits.BODY_BYTES
+            if length is not None and length < limits.LARGE_BODY_BYTES:
                 self._ask_for_body()
             else:
                 self._take_place(request)
@@ -298,6 +306,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         if self._over or self._request is None:
+            return
+        if not self._reads_body:  # the parser sees a body where the head, as it is understood here, has none
+            self._request = None
+            self._refuse(400, _BAD)
             return
         size = len(body)
         self._head_size -= size

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 from weir.apiserver.auth.authn import User
@@ -54,3 +58,44 @@ async def test_a_folder_others_may_enter_and_a_long_path_get_a_folder_of_their_o
     for folder in (shared, deep):
         path, whose = await ask(folder, [b"a"])
         assert (path.is_relative_to(tmp_path), path.parent.exists(), whose) == (False, False, [b"a"])
+
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.local_socket import local_socket
+
+async def serve():
+    async with local_socket(Connections(None), Path(sys.argv[1]), lambda: None) as path:
+        print(path, flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(serve())
+"""
+
+
+async def test_the_folder_of_a_killed_server_is_removed_and_a_live_ones_is_not(tmp_path, monkeypatch):
+    shared, places = tmp_path / "shared", tmp_path / "t"
+    shared.mkdir(mode=0o755)
+    places.mkdir()
+    monkeypatch.setenv("TMPDIR", str(places))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    command = [sys.executable, "-c", SERVER, str(shared)]
+    servers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        paths = [Path(each.stdout.readline().strip()) for each in servers]
+        (places / "weir-socket-other").mkdir()
+        (places / "weir-socket-other" / "file").touch()
+        servers[0].send_signal(signal.SIGKILL)
+        servers[0].wait()
+        assert paths[0].exists()  # what was left behind
+        await ask(shared, [b"a"])
+        assert [path.parent.exists() for path in paths] == [False, True]
+        assert (places / "weir-socket-other" / "file").exists()
+        assert {each.name for each in places.iterdir()} == {paths[1].parent.name, "weir-socket-other"}
+    finally:
+        for each in servers:
+            each.kill()
+            each.wait()
+            each.stdout.close()

@@ -550,19 +550,21 @@ async def test_a_head_that_is_only_work_is_not_looked_at(head, code):
         return Response(200, b"")
 
     assert len(head) < HEAD_BYTES
-    transport = await converse(Connections(handle, users), head + b"\r\n")
+    transport = await converse(Connections(handle, users), head + b"Host: x\r\n\r\n")
     assert (bytes(transport.sent[9:12]), asked, transport.ended) == (code, [], True)
 
 
 async def test_a_known_user_may_ask_with_a_long_query_and_in_many_groups():
-    head = b"GET /a?labelSelector=" + b"a" * 40_000 + b" HTTP/1.1\r\nAuthorization: jane\r\n"
+    head = b"GET /a?labelSelector=" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\nAuthorization: jane\r\n"
     head += b"Impersonate-Group: abc\r\n" * 400
     transport = await converse(Connections(echo, users), head + b"\r\n")
     assert transport.sent.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_stranger_with_a_long_query_is_told_so_as_any_other():
-    transport = await converse(Connections(echo, users), b"GET /a?" + b"b" * 9000 + b" HTTP/1.1\r\n\r\n")
+    transport = await converse(
+        Connections(echo, users), b"GET /a?" + b"b" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
     status = json.loads(transport.sent.partition(b"\r\n\r\n")[2])
     assert (status["kind"], status["code"], status["reason"]) == ("Status", 401, "Unauthorized")
 
@@ -575,7 +577,9 @@ async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed():
 
 
 async def test_a_head_as_long_as_allowed_is_read():
-    transport = await talk(echo, b"GET / HTTP/1.1\r\nX: " + b"y" * (HEAD_BYTES - 100) + b"\r\n\r\n")
+    transport = await talk(
+        echo, b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * (HEAD_BYTES - 150) + b"\r\n\r\n"
+    )
     assert transport.sent.startswith(b"HTTP/1.1 200")
 
 
