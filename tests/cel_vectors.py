@@ -188,7 +188,7 @@ def outcome(expression: str, env: Env, variables: Mapping[str, Value], checked: 
     except ProgramError as error:
         return found | {"outcome": "program_error", "error": str(error)}
     try:
-        value, cost = program.run(variables)
+        value, cost = program.run_exactly(variables)
     except CelError as error:
         cost = getattr(error, "cost", None)
         return found | {"outcome": "eval_error", "error": str(error), "actual_cost": cost}

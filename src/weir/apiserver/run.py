@@ -12,7 +12,7 @@ import ssl
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from weir.apiserver.auth import kubeconfig, pki
 from weir.apiserver.build import build
@@ -28,6 +28,7 @@ from weir.clock import Clock, RealClock
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
 from weir.observe.listener import listen
 from weir.observe.logs import Log
+from weir.observe.stopping import stop_on
 from weir.store.compact import upkeep_loop
 
 __all__ = ["run", "serve", "sweep"]
@@ -128,10 +129,7 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
     await serve(running, clock)
     tune_interpreter()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError):
-            loop.add_signal_handler(number, stop.set)
+    stop_on(stop.set, signal.SIGTERM, signal.SIGINT)
     try:
         async with _beside(running):
             if ready is not None:

@@ -26,6 +26,7 @@ from weir.cel.values import (
     object_as_map,
     type_of,
 )
+from weir.cel.work import spend
 
 #: Python class of bound objects → their declared type.
 Objects = Mapping[type, ObjectType]
@@ -88,6 +89,8 @@ def key_text(key: Value) -> str:
 
 def missing(key: Value) -> EvaluationError:
     """The error for a key that is not there."""
+    if key.__class__ is str and len(key) > 256:
+        spend(len(key) >> 4)
     return EvaluationError(f"no such key: {key_text(key)}")
 
 

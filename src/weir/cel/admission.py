@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-def refuse(expression: str, env: Env, results: Sequence[Type], cost_limit: int) -> Refusal | None:
+def refuse(expression: str, env: Env, results: Sequence[Type]) -> Refusal | None:
     """Return why *expression* is refused, or None; its type must be one of *results*."""
     try:
         checked = check_expression(expression, env)
@@ -41,7 +41,7 @@ def refuse(expression: str, env: Env, results: Sequence[Type], cost_limit: int) 
         build(checked)
     except ProgramError as error:
         return Refusal(INTERNAL, f"program instantiation failed: {error}")
-    if checked.estimate.max > cost_limit:
+    if checked.estimate.max > env.cost_limit:
         return Refusal(FORBIDDEN, TOO_COMPLEX)
     return None
 

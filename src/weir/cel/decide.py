@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from weir.cel import work
 from weir.cel.env import Env
 from weir.cel.lexer import EOF, Token, tokenize
 from weir.cel.program import Program, compile
@@ -70,13 +71,19 @@ def decide(expression: str, env: Env, variables: Mapping[str, Value], compile: C
     if not tokens:
         return Decision(expression, 0, error=_evaluate(expression, env, variables, compile)[1])
 
+    used = 0
+
     def value_of(piece: _Piece) -> tuple[Value, str]:
-        return _evaluate(piece.text, env, variables, compile)
+        nonlocal used
+        found = _evaluate(piece.text, env, variables, compile)
+        used += work.spent()
+        return found
 
     piece = _Piece(expression, tokens)
     while True:
         piece = _without_parentheses(piece)
-        inner = _deciding_part(piece, value_of)
+        # All pieces together may work as much as a few evaluations: each is evaluated at every level it stands in.
+        inner = _deciding_part(piece, value_of) if used < 4 * work.MOST_WORK else None
         if inner is None:
             value, error = value_of(piece)
             return Decision(piece.text, piece.start, value, error)

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weir.cel.types import Type, object_named, type_of_type
 from weir.cel.values import OBJECT_FIELDS, TypeValue, Value
+from weir.cel.work import CALL
 
 if TYPE_CHECKING:
     from weir.cel.ast import Node
     from weir.cel.cost_model import StaticCost
 
+#: What one evaluation may cost, and what the estimate of an expression may come to: Kubernetes' PerCallLimit.
+COST_LIMIT: Final = 1_000_000
 #: Judges a format string against the argument nodes (cel.md 4.6).
 FormatCheck = Callable[[str, Sequence["Node"]], "tuple[Node | None, str] | None"]
 
@@ -80,6 +83,8 @@ class Overload:
     specialize: called when the program is built, with constants or UNKNOWN for each argument; may return
         a Specialized or None; EvaluationError raised here is a program error. Example: a literal regex.
     cost: runtime rule; None = 1. static: static rule; None = 1, no result size.
+    effort: tenths of a unit of work (weir.cel.work) of one call with small operands; what grows with them the implementation
+        charges itself.
     """
 
     id: str
@@ -92,6 +97,7 @@ class Overload:
     specialize: Callable[[Sequence[Value]], Specialized | None] | None = None
     cost: RuntimeCost | None = None
     static: StaticCost | None = None
+    effort: int = CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,7 @@ class Env:
     homogeneous_literals: bool = True
     validators: bool = True
     macros_enabled: bool = True
-    cost_limit: int = 1_000_000
+    cost_limit: int = COST_LIMIT
     patch_types: bool = False
     functions: Mapping[str, Function] = field(init=False)
     object_types: Mapping[str, ObjectType] = field(init=False)

@@ -25,7 +25,7 @@ from weir.cel.values import (
     size_of,
     type_of,
 )
-from weir.cel.visits import visit
+from weir.cel.work import spend
 
 
 def literal_count(node: ast.Node, otherwise: int) -> int:
@@ -53,18 +53,21 @@ def walk_cost(value: Value) -> int:
     """Return what one walk over a value costs: strings by bytes, rounded down; lists, maps and objects recursively."""
     kind = value.__class__
     if kind is str:
+        if len(value) > 64:
+            spend(len(value) >> 5)
         return (len(value) if value.isascii() else len(value.encode())) // 10
     if kind is bytes:
         return len(value) // 10
     if kind is list or kind is tuple:
+        spend(len(value) >> 1)
         if _UNIT.issuperset(map(type, value)):
             return len(value)
-        visit(len(value))
+        spend(len(value) * 4)
         return sum(map(walk_cost, value))
     if kind in OBJECT_FIELDS:  # upstream binds an object as the map of its fields, and walks that
         value = object_as_map(value)
     if isinstance(value, dict):
-        visit(len(value))
+        spend(len(value) * 8)
         return sum(walk_cost(key) + walk_cost(item) for key, item in value.items())
     return 1
 

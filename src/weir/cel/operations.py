@@ -28,6 +28,7 @@ from weir.cel.values import (
     find_key,
     type_of,
 )
+from weir.cel.work import spend
 
 #: A value, or the error that took its place.
 Outcome = Any
@@ -76,6 +77,7 @@ def member_of(element: Value, members: Sequence[Value]) -> bool:
         raise InternalError("internal error: runtime error: hash of unhashable type cel.Semver")
     if kind.kind is Kind.BYTES:
         raise InternalError("internal error: runtime error: hash of unhashable type types.Bytes")
+    spend(len(members) * 5)
     return any(equal(member, element) for member in members)
 
 
@@ -143,6 +145,7 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
 def contains(element: Value, container: Value) -> bool:
     """`element in container`."""
     if isinstance(container, list | tuple):
+        spend(len(container) * 5)
         return any(_same(member, element) for member in container)
     if isinstance(container, dict):
         return find_key(container, element) is not ABSENT

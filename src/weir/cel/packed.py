@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 
 from weir.cel.types import Type, object_named
 from weir.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp, UInt, Value
+from weir.cel.work import spend
 
 PREFIX: Final = "google.protobuf."
 #: A field as it stands in a message: its number, its wire type, and a number or bytes.
@@ -59,6 +60,7 @@ def unpack(url: str, data: bytes) -> Value:
 
 def printed(url: str, data: bytes) -> str:
     """The fields of an Any as Go prints them; one that holds another Any is shown with what is inside."""
+    spend((len(url) + len(data)) * 5)
     opened = ""
     for _ in range(MOST_NESTED):
         if _message_of(url) != "Any":
@@ -183,6 +185,7 @@ def _value(data: bytes, depth: int) -> Value:
         if wire != expected:
             continue
         if number in (5, 6) and isinstance(value, bytes):
+            spend(len(parts) >> 6)
             parts = parts + value if number == last else value
             found = (_struct if number == 5 else _list)(parts, depth + 1)
         elif number == 1:
@@ -206,6 +209,7 @@ def _struct(data: bytes, depth: int) -> dict[str, Value]:
                     if part == 1:
                         name = _text(value)
                     elif part == 2:
+                        spend(len(content) >> 6)
                         content += value
             found[name] = _value(content, depth + 1)
     return found
@@ -252,6 +256,7 @@ def _fields(data: bytes) -> Iterator[Raw]:
     """The fields of a message in their order, groups left out; raises Unreadable."""
     at, groups = 0, []
     while at < len(data):
+        spend(20)
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if not 1 <= number <= _LAST_FIELD:
@@ -279,6 +284,7 @@ def _fields(data: bytes) -> Iterator[Raw]:
 def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
     if size > len(data) - at:
         raise Unreadable
+    spend(size >> 6)
     return data[at : at + size], at + size
 
 

@@ -28,6 +28,7 @@ from weir.cel.steps import Step
 from weir.cel.types import DYN, Type
 from weir.cel.validators import validate
 from weir.cel.values import CostLimitExceeded, InternalError, Value
+from weir.cel.work import EXACT_WORK, MOST_WORK, begin
 
 
 class Checked:
@@ -77,6 +78,7 @@ class Program:
         self._plainly: Final = partial(_run_plainly, checked.expression, checked.env, checked.checked)
         self.expression: Final = checked.expression
         self.type: Final = checked.type
+        begin()  # patterns and calls of constants are worked off now
         steps = lower(checked.root, checked.env, checked.checked)
         try:
             self.evaluate = plan(steps, checked.env, self._plainly)
@@ -89,34 +91,50 @@ class Program:
         return check_expression(self.expression, self._env).estimate
 
     def run(self, variables: Mapping[str, Value]) -> tuple[Value, int]:
-        """The value and the runtime cost; errors carry the exact cost as `.cost`.
-
-        An evaluation that ran out of budget is repeated plainly to say where exactly: for people, not for loops.
-        """
+        """The value and the runtime cost; errors carry the cost as `.cost`, at least the limit if it was exceeded."""
         evaluate: Runner = self.evaluate
         try:
             result: tuple[Value, int] = evaluate(variables, True)
-        except (CostLimitExceeded, InternalError):
+        except CostLimitExceeded as error:
+            error.cost = max(error.cost, self._env.cost_limit)
+            raise
+        except InternalError:  # upstream counts up to it
             result = self._plainly(variables, True)
         return result
 
+    def run_exactly(self, variables: Mapping[str, Value]) -> tuple[Value, int]:
+        """The same with the exact cost of an evaluation that ran out of budget: repeated plainly, for people."""
+        try:
+            return self.run(variables)
+        except CostLimitExceeded:
+            result: tuple[Value, int] = self._plainly(variables, True, EXACT_WORK)
+            return result
+
 
 def _run_plainly(
-    expression: str, env: Env, checked: bool, variables: Mapping[str, Value], priced: bool
+    expression: str,
+    env: Env,
+    checked: bool,
+    variables: Mapping[str, Value],
+    priced: bool,
+    work: int = MOST_WORK,
 ) -> Value:
     """Evaluate without generated code; the value, or (value, cost)."""
     root = check_expression(expression, env, checked).root
-    return _run_steps(lower(root, env, checked), env, variables, priced)
+    return _run_steps(lower(root, env, checked), env, variables, priced, work)
 
 
-def _run_steps(steps: Step, env: Env, variables: Mapping[str, Value], priced: bool = False) -> Value:
-    outcome = reference.run(steps, env, variables)
+def _run_steps(
+    steps: Step, env: Env, variables: Mapping[str, Value], priced: bool = False, work: int = MOST_WORK
+) -> Value:
+    outcome = reference.run(steps, env, variables, work)
     return outcome if priced else outcome[0]
 
 
 def check_expression(expression: str, env: Env, checked: bool = True) -> Checked:
     """Parse, type-check and validate; raises CompileError, TooMuchText."""
     charge(len(expression))
+    begin()  # what validates literals works as it does when it is evaluated
     source = Source(expression)
     root = parse(source, Macros(env.macro_groups, env.macros_enabled))
     if checked:

@@ -58,7 +58,7 @@ from weir.cel.values import (
     equal,
     new_map,
 )
-from weir.cel.visits import begin, roomy
+from weir.cel.work import MOST_WORK, PLAIN_STEP, begin, roomy, spend
 
 
 class _GrowingList(list[Any]):
@@ -79,13 +79,15 @@ class _Lazy:
         self.scope = scope
 
 
-def run(root: Step, env: Env, variables: Mapping[str, Value]) -> tuple[Value, int]:
+def run(
+    root: Step, env: Env, variables: Mapping[str, Value], work: int = MOST_WORK
+) -> tuple[Value, int]:
     """The value of *root* and what it cost; raises EvaluationError or CostLimitExceeded, both with `.cost`."""
     evaluator = Evaluator(env, variables)
-    begin()
+    begin(work)
     try:
         outcome = evaluator.eval(root, {})
-    except InternalError as error:
+    except (InternalError, CostLimitExceeded) as error:
         error.cost = evaluator.cost
         raise
     if isinstance(outcome, EvaluationError):
@@ -115,6 +117,7 @@ class Evaluator:
 
     def eval(self, step: Step, scope: dict[int, Any]) -> Outcome:
         """The value of *step*, or the EvaluationError it ended with."""
+        spend(PLAIN_STEP)
         return _EVAL[step.__class__](self, step, scope)
 
     # --- paths ---------------------------------------------------------------------------------------
@@ -276,6 +279,8 @@ class Evaluator:
             return args[0] is not False
         if failure is not None and len(args) < len(step.args):
             return failure
+        if step.resolved is not None:
+            spend(step.resolved.effort // 10)
         early = early_price(step, args)
         if early is not None:
             self.charge(early)
@@ -287,6 +292,7 @@ class Evaluator:
     def apply(self, step: Invoke, args: list[Value]) -> Outcome:
         try:
             if args and args[0].__class__ is _GrowingList and step.function == ast.ADD:
+                spend(len(args[1]) >> 3)
                 args[0].extend(args[1])
                 return args[0]
             if args and args[0].__class__ is _GrowingMap and step.function == ast.MAP_INSERT:

@@ -24,6 +24,7 @@ from weir.cel.values import (
     equal,
     new_map,
 )
+from weir.cel.work import RAISING, spend
 
 get = access.get
 missing = access.missing
@@ -67,6 +68,7 @@ def equals(left: Value, right: Value, negated: bool) -> Value:
     try:
         return equal(left, right) is not negated
     except EvaluationError as error:
+        spend(RAISING)
         return True if negated else error.with_traceback(None)
 
 
@@ -111,6 +113,7 @@ def walk(
             charged += optional
             value = found
     except EvaluationError as error:
+        spend(RAISING)
         return error.with_traceback(None), charged
     if test:
         return True, charged
@@ -128,6 +131,7 @@ def step(
             return access.get(value, key, objects), charge
         found = access.find(value, key, objects)
     except EvaluationError as error:
+        spend(RAISING)
         return error.with_traceback(None), 0 if optional else charge
     return found, 0 if found is ABSENT and optional else charge
 
@@ -231,6 +235,7 @@ def insert_all(target: Value, entries: Value) -> Value:
         return target
     if entries.__class__ is EvaluationError:
         return entries
+    spend(len(entries) * 8)
     for key, value in entries.items():
         target = insert(target, key, value)
         if target.__class__ is EvaluationError:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from weir.cel import types
 from weir.cel.types import Type
-from weir.cel.visits import visit
+from weir.cel.work import spend
 
 #: Any CEL value; see the table above.
 Value: TypeAlias = Any
@@ -239,6 +239,9 @@ def new_map(pairs: Iterable[tuple[Value, Value]]) -> dict[Any, Any]:
     2
     """
     entries = list(pairs)
+    for key, _ in entries:
+        if key.__class__ is str and len(key) > 256:
+            spend(len(key) >> 8)
     plain = dict(entries)
     if len(plain) == len(entries):
         return plain
@@ -295,6 +298,8 @@ def object_as_map(value: Value) -> Value:
 _NUMBERS: Final = frozenset((int, UInt, float))
 _PLAIN: Final = frozenset((bool, str, bytes, type(None), Duration, Timestamp, TypeValue))
 _LISTS: Final = frozenset((list, tuple))
+#: Units of comparing one element of a list.
+_PER_ELEMENT: Final = 8
 #: Python's own equality of long lists is right for these, and much faster.
 _SAME_IN_PYTHON: Final = frozenset((int, str, bytes, bool, UInt))
 
@@ -319,17 +324,20 @@ def equal(a: Value, b: Value) -> bool:
         if cb not in _LISTS or len(a) != len(b):
             return False
         if len(a) > 8:
+            spend(len(a))
             kinds = set(map(type, a))
             if len(kinds) == 1 and kinds <= _SAME_IN_PYTHON and kinds == set(map(type, b)):
-                visit(_weight(a) // 16)
+                spend(_long_texts(a))
                 return list(a) == list(b)
-        visit(_weight(a))
+        spend(3 * _PER_ELEMENT + len(a) * _PER_ELEMENT)
+        spend(_long_texts(a))
         return all(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         b = object_as_map(b)
         if not isinstance(b, dict) or len(a) != len(b):
             return False
-        visit(_weight(a.values()))
+        spend(5 * _PER_ELEMENT + len(a) * 2 * _PER_ELEMENT)
+        spend(_long_texts(a) + _long_texts(a.values()))
         for key, value in a.items():
             found = find_key(b, key)
             if found is _ABSENT or not equal(value, found):
@@ -340,7 +348,7 @@ def equal(a: Value, b: Value) -> bool:
             return False
         if a._value is _ABSENT or b._value is _ABSENT:
             return a._value is b._value
-        visit(3)  # as dear as a list of three
+        spend(3 * _PER_ELEMENT)  # as dear as a list of three
         return equal(a._value, b._value)
     if ca in OBJECT_FIELDS:
         return a is b or equal(object_as_map(a), b)
@@ -353,16 +361,17 @@ def equal(a: Value, b: Value) -> bool:
     return False
 
 
-def _weight(values: Collection[Value]) -> int:
-    """What looking at these values counts as visits: one each, and more for long texts."""
-    long = sum(len(value) >> 6 for value in values if value.__class__ is str or value.__class__ is bytes)
-    return len(values) + long
+def _long_texts(values: Collection[Value]) -> int:
+    """Units of comparing the long texts among *values*; looking for them is part of what an element is charged."""
+    return sum(len(value) >> 8 for value in values if value.__class__ is str or value.__class__ is bytes)
 
 
 def find_key(m: dict[Any, Any], key: Value) -> Value:
     """The value under *key*, or `ABSENT`; numbers find each other, booleans only booleans."""
     kind = key.__class__
     if kind is str or m.__class__ is MixedMap:
+        if kind is str and len(key) > 256:
+            spend(len(key) >> 8)
         return m.get(key, _ABSENT)
     if kind is bool or kind in _NUMBERS:
         if kind is float and math.isnan(key):
@@ -372,6 +381,7 @@ def find_key(m: dict[Any, Any], key: Value) -> Value:
             return _ABSENT
         # Python would let True find 1; a map is not expected to hold both.
         if (next(iter(m)).__class__ is bool) is not (kind is bool):
+            spend(len(m))
             for candidate, value in m.items():
                 if candidate == key and (candidate.__class__ is bool) is (kind is bool):
                     return value

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.observe.endpoint import Pages
     from weir.observe.logs import Log
+    from weir.observe.stopping import stop_on
 
 #: What runs until it is cancelled, and what it shows about itself.
 Component = tuple[Callable[[], Coroutine[Any, Any, None]], "Pages"]
@@ -53,6 +54,7 @@ def run_component(
 async def _run(make: Make, live: Live, agent: str, log_name: str, door: tuple[str, int] | None) -> None:
     from weir.observe.interpreter import calm_collector
     from weir.observe.logs import Log
+    from weir.observe.stopping import stop_on
 
     client, log = live.connect(agent), Log(log_name)
     try:
@@ -62,8 +64,7 @@ async def _run(make: Make, live: Live, agent: str, log_name: str, door: tuple[st
             if door is not None:
                 await _open(stack, door, pages, log)
             running = asyncio.ensure_future(work())
-            with suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+            stop_on(running.cancel, signal.SIGTERM)
             try:
                 await running
             except asyncio.CancelledError:

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -182,6 +182,7 @@ async def _live(cluster: WholeCluster, others: Others) -> None:
     from weir.apiserver.run import serve, tune_interpreter
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
+    from weir.observe.stopping import stop_on
     from weir.simulation.first_objects import ensure_nodes, ensure_storage_class
     from weir.simulation.kubelet.node_classes import CLASSES
     from weir.simulation.local_client import local_client
@@ -197,9 +198,7 @@ async def _live(cluster: WholeCluster, others: Others) -> None:
             await store.close()
             raise
         held.push_async_callback(running.stop)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop_on(stop.set, signal.SIGTERM, signal.SIGINT)
         client = local_client(running, clock, "weir")
         if options.store.startswith("etcd="):
             await held.enter_async_context(lease_of(client, clock, options.store))

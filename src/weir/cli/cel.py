@@ -198,7 +198,7 @@ def _report(text: str, environment: str) -> dict[str, Any]:
     from weir.cel.program import check_expression
     from weir.cel.source import CompileError
     from weir.cel.values import CelError
-    from weir.taints.expression import COST_LIMIT
+    from weir.cel.env import COST_LIMIT
 
     env = _env(environment)
     report: dict[str, Any] = {
@@ -280,7 +280,7 @@ def _result(text: str, environment: str, subject: dict[str, Any]) -> dict[str, A
     env = _env(environment)
     error, value, spent = "", None, 0
     try:
-        value, spent = compile(text, env).run(variables)
+        value, spent = compile(text, env).run_exactly(variables)
     except CelError as failure:
         error, spent = str(failure), getattr(failure, "cost", 0)
     if not error and value.__class__ is not bool:

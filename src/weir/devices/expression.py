@@ -28,7 +28,6 @@ from weir.values.quantity import QuantityError, parse_quantity
 from weir.values.semver import SemverError, parse_strict
 
 MAX_BYTES: Final = 10_240
-COST_LIMIT: Final = 1_000_000
 #: Programs a scheduler keeps: upstream's number.
 CACHE_CAPACITY: Final = 10
 #: Expressions whose result is cached.
@@ -139,7 +138,7 @@ def environment(*, list_attributes: bool = False, multiple_allocations: bool = F
         sizes[("device", "allowMultipleAllocations")] = 1
     device = ObjectType("kubernetes.DRADevice", fields, Device)
     libraries = KUBERNETES if list_attributes else tuple(map(_without_includes, KUBERNETES))
-    return Env((*libraries, BIND), {"device": device.type}, (device,), sizes, cost_limit=COST_LIMIT)
+    return Env((*libraries, BIND), {"device": device.type}, (device,), sizes)
 
 
 def _without_includes(library: Library) -> Library:
@@ -160,7 +159,7 @@ def check_expression(
     Refusal(kind='invalid', message='must evaluate to bool or the unknown type, not string')
     """
     env = environment(list_attributes=list_attributes, multiple_allocations=multiple_allocations)
-    return refuse(expression, env, (BOOL, types.DYN if list_attributes else types.ANY), COST_LIMIT)
+    return refuse(expression, env, (BOOL, types.DYN if list_attributes else types.ANY))
 
 
 class Selectors:

@@ -18,6 +18,7 @@ from weir.cel import types
 from weir.cel.env import Env, Library, ObjectType
 from weir.cel.library import KUBERNETES
 from weir.cel.types import Type
+from weir.cel.work import spend
 
 VARIABLES: Final = "kubernetes.variables"
 _TEXTS: Final = types.list_of(types.STRING)
@@ -79,6 +80,7 @@ def _answered(library: Library) -> Library:
 
 
 def _call(method: str, receiver: Any, *arguments: Any) -> Any:
+    spend(sum(map(len, arguments)))
     return getattr(receiver, method)(*arguments)
 
 

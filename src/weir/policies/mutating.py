@@ -16,6 +16,7 @@ from weir.cel.library.declare import function, plain
 from weir.cel.patch_values import JSON_PATCH, OBJECT, Constructed, Operation
 from weir.cel.types import object_named
 from weir.cel.values import EvaluationError, Value
+from weir.cel.work import grow, spend
 from weir.policies.conditions import conditions_hold
 from weir.policies.expressions import MATCH_BUDGET, Composer, Expression, OutOfBudget
 from weir.policies.validating import CONDITION
@@ -23,6 +24,15 @@ from weir.policies.validating import CONDITION
 Document = Mapping[str, Any]
 APPLY: Final = (object_named(OBJECT),)
 PATCH: Final = (types.list_of(object_named(JSON_PATCH)),)
+
+
+def _escape_key(key: str) -> str:
+    """Return *key* as it stands in a JSON pointer."""
+    spend(len(key) >> 2)
+    grow(2 * len(key))
+    return key.replace("~", "~0").replace("/", "~1")
+
+
 ESCAPE: Final = Library(
     "jsonpatch",
     (
@@ -32,7 +42,7 @@ ESCAPE: Final = Library(
                 "string_jsonpatch_escapeKey_string",
                 (types.STRING,),
                 types.STRING,
-                lambda key: key.replace("~", "~0").replace("/", "~1"),
+                _escape_key,
                 costs.NAMED_FLAT,
             ),
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from weir.scheduler.decision_log import DecisionLog
 from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption_eviction import Budget
+from weir.scheduler.queue import QueuedPod
 from weir.scheduler.schedule_one import ScheduleOne
 from weir.scheduler.status_reporter import PODS, StatusReporter
 from weir.taints.expression import Expressions
@@ -39,6 +41,8 @@ NODES = by_kind("v1", "Node")
 NAMESPACES = by_kind("v1", "Namespace")
 BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 
+#: Expressions of one pod are evaluated for so long at a time; what takes longer goes on beside the other pods.
+_EVALUATING_SECONDS: Final = 0.02
 #: After this many decisions in a row the loop lets messages in and out.
 _DECISIONS_AT_ONCE: Final = 16
 
@@ -90,6 +94,9 @@ class Scheduler(ScheduleOne):
             self.expressions,
         )
         self._decisions = 0
+        self._evaluating: deque[QueuedPod] = deque()  #: pods whose expressions are being evaluated
+        self._evaluated: deque[QueuedPod] = deque()  #: pods whose expressions were, and whose turn it is again
+        self._more_to_evaluate = asyncio.Event()
         self._absent: set[str] = set()  #: kinds that the server does not have
         self._popped = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
@@ -149,6 +156,7 @@ class Scheduler(ScheduleOne):
             self.informers["nodes"].cache.listen(self.state.node_changed)
             self.informers["pods"].cache.listen(self.state.pod_changed)
             tasks.append(asyncio.ensure_future(self._tick()))
+            tasks.append(asyncio.ensure_future(self._evaluate_expressions()))
             await self._loop()
         finally:
             for task in (*tasks, *self._binding):
@@ -158,19 +166,49 @@ class Scheduler(ScheduleOne):
     async def _loop(self) -> None:
         decisions = 0
         while True:
-            item = self.state.queue.pop(self.clock.monotonic())
+            ready = self._evaluated.popleft() if self._evaluated else None
+            item = ready or self.state.queue.pop(self.clock.monotonic())
             if item is None:
                 self.state.work.clear()
                 self.measure()
                 await self.state.work.wait()
                 continue
             self._popped.set()
+            if ready is None and not self._expressions_done(item):
+                self._evaluating.append(item)
+                self._more_to_evaluate.set()
+                await asyncio.sleep(0)
+                continue
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
             # A pod that fits nowhere evaluates every node for its reasons: yield to the watches afterwards.
             if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.state.assumed:
                 await asyncio.sleep(0)
+
+    def _expressions_done(self, item: QueuedPod) -> bool:
+        """Evaluate the expressions of a pod's tolerations for a moment; return whether none is left."""
+        tolerations = item.pod.tolerations
+        if not any(toleration.expression for toleration in tolerations):
+            return True
+        judged = self.state.engine_of(item.pod).judged_taints
+        judged.read(self.state.table)
+        return judged.judge.advance(tolerations, _EVALUATING_SECONDS)
+
+    async def _evaluate_expressions(self) -> None:
+        """Evaluate expressions that take long, in turns of pods, while other pods are placed."""
+        while True:
+            if not self._evaluating:
+                self._more_to_evaluate.clear()
+                await self._more_to_evaluate.wait()
+                continue
+            item = self._evaluating.popleft()
+            if self._expressions_done(item):
+                self._evaluated.append(item)
+                self.state.work.set()
+            else:
+                self._evaluating.append(item)
+            await asyncio.sleep(0)
 
     async def _tick(self) -> None:
         """Do every second what time alone does; the queue counts by a clock that never jumps."""

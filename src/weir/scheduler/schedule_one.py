@@ -38,6 +38,7 @@ from weir.scheduler.preemption_eviction import disruption_budgets, evict_victims
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.queueing_hints import ClusterEvent
 from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.operators import INTEGERS, find_comparison
 
 
@@ -58,6 +59,7 @@ class ScheduleOne:
     _leadership: Leadership | None
     _decisions: int
     _decision_log: DecisionLog
+    expressions: Expressions
     _log: Log
     _rng: random.Random
 
@@ -89,6 +91,8 @@ class ScheduleOne:
             return
         self._note_decision(engine, pod, answer, perf_counter() - began)
         self._decision_log.note(engine, pod, answer)
+        if warning := self.expressions.warning(pod.metadata.uid, pod.tolerations):
+            self._reporter.record_event(pod, "Warning", STOPPED_REASON, "Scheduling", warning)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
             self.state.assume(pod, answer.node)

@@ -233,6 +233,8 @@ def _end_with(work: Callable[[], None]) -> None:
     try:
         work()
         code = 0
+    except SystemExit:  # stopped while it computed
+        code = 0
     except WeirError as error:
         log.error("a component failed", err=error)
     except Exception:
@@ -260,6 +262,7 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
     from weir.clock import RealClock
     from weir.observe.endpoint import serving
     from weir.observe.interpreter import calm_collector, trim_for_ever
+    from weir.observe.stopping import stop_on
     from weir.simulation.components import AGENTS
 
     clock = RealClock()
@@ -276,7 +279,7 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
             trimming = asyncio.ensure_future(trim_for_ever())
             working = asyncio.ensure_future(run())
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGTERM, working.cancel)
+            stop_on(working.cancel, signal.SIGTERM)
             loop.add_reader(here, working.cancel)
             await asyncio.wait((working,))
             if not working.cancelled():

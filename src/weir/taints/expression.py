@@ -1,21 +1,22 @@
-"""Is this expression about a taint acceptable, and is it true for this one?
+"""CEL expressions of tolerations: what the API accepts, and whether one is true for a taint.
 
 Spec: KEP-5500 "Semantics For CEL Toleration Matching"; cel.md 9.2 (the `taint` variable and its sizes), 14.3
 (what the API refuses) and 15 (matching). An expression matches only when it evaluates to true: an error, an
-exhausted budget or a text that does not compile is no match, and the reason says which.
+exhausted budget or a text that does not compile is no match, and the reason says which. One that was stopped, or that
+takes long again and again, is not evaluated any more by the component it held up (decision 106).
 What surprises: the estimate decides admission only, never matching; an absent taint value is "" to CEL.
 Not here: the language (weir.cel), where a message is reported (weir.validate.tolerations).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Final
 
-from weir.cel import ast, types
+from weir.cel import ast, types, work
 from weir.cel import decide as reasons
 from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
@@ -24,14 +25,26 @@ from weir.cel.estimate import Estimate
 from weir.cel.library import KUBERNETES
 from weir.cel.program import check_expression as check_text
 from weir.cel.types import BOOL
-from weir.cel.values import CelError, Value, type_of
-from weir.objects.core import Taint
+from weir.cel.values import CelError, CostLimitExceeded, Value, type_of
+from weir.objects.core import Taint, Toleration
 from weir.taints.operators import Outcome
+from weir.values.quoting import quote
 
 MAX_BYTES: Final = 10_240
-COST_LIMIT: Final = 1_000_000
 #: Programs one component keeps; a program is a few KiB.
 CACHE_CAPACITY: Final = 10_000
+#: Expressions one component remembers as stopped; beyond, the oldest are forgotten and may be tried again.
+MOST_STOPPED: Final = 4_096
+#: Units of work (weir.cel.work) that no component notices, about 100 µs; expressions people write take a tenth of it.
+UNNOTICED: Final = 1_000
+#: Units beyond that an expression may use of one component in `WINDOW_SECONDS`: four times an evaluation's.
+ALLOWANCE: Final = 4 * work.MOST_WORK
+WINDOW_SECONDS: Final = 60.0
+#: Reason of the event about a stopped expression.
+STOPPED_REASON: Final = "TolerationExpressionStopped"
+#: Characters of an expression that a warning shows.
+_SHOWN: Final = 200
+_TOO_MUCH: Final = "used too much time over all taints"
 
 _TAINT: Final = ObjectType("kubernetes.Taint", dict.fromkeys(("key", "value", "effect"), types.STRING), Taint)
 
@@ -41,7 +54,6 @@ ENV: Final = Env(
     {"taint": _TAINT.type},
     (_TAINT,),
     {("taint",): 0, ("taint", "key"): 317, ("taint", "value"): 63, ("taint", "effect"): 16},
-    cost_limit=COST_LIMIT,
 )
 
 
@@ -55,7 +67,7 @@ def check_expression(expression: str) -> Refusal | None:
     >>> check_expression("size(taint.key)")
     Refusal(kind='invalid', message='must evaluate to bool or the unknown type, not int')
     """
-    return refuse(expression, ENV, (BOOL,), COST_LIMIT)
+    return refuse(expression, ENV, (BOOL,))
 
 
 def estimate(expression: str) -> Estimate:
@@ -101,14 +113,30 @@ class Expressions:
         self.programs: Final = ProgramCache(capacity)
         self._true = self._false = self._failed = 0
         self.timed: Callable[[float], None] | None = None  #: told how many seconds each evaluation took
+        #: expressions that tolerate nothing any more in this component, and why
+        self.stopped: Final[dict[str, str]] = {}
+        self._warned: dict[str, None] = {}  #: uids of the objects that were warned of
+        self._used: dict[str, int] = {}  #: units beyond `UNNOTICED` in this window
+        self._window_end = 0.0
 
     def evaluate(self, expression: str, taint: Taint) -> Outcome:
         """Return whether *expression* is true for *taint*; anything but true is no match."""
+        if expression in self.stopped:
+            self._failed += 1
+            return Outcome.EXPRESSION_FAILED
         began = perf_counter()
+        meter = work.begin()
+        value: Value = None
         try:
             value = self.programs.compile(expression, ENV).evaluate({"taint": taint})
+        except CostLimitExceeded as error:
+            self._stop(expression, str(error))
         except CelError:
-            value = None
+            pass
+        except Exception as error:  # a fault of ours: it must not stop the component, now or after a restart
+            self._stop(expression, f"{type(error).__name__}: {error}"[:200])
+        if meter.left < work.MOST_WORK - UNNOTICED:
+            self._note(expression, work.MOST_WORK - meter.left)
         # Three numbers instead of a table: an evaluation takes less time than looking up its outcome there.
         if value is True:
             self._true += 1
@@ -123,6 +151,38 @@ class Expressions:
             self.timed(perf_counter() - began)
         return outcome
 
+    def _note(self, expression: str, units: int) -> None:
+        """Count the work of an evaluation that takes long, and stop an expression that takes long too often."""
+        now = monotonic()
+        if now >= self._window_end:
+            self._window_end = now + WINDOW_SECONDS
+            self._used.clear()
+        used = self._used.get(expression, 0) + units - UNNOTICED
+        if used > ALLOWANCE and expression not in self.stopped:
+            self._stop(expression, _TOO_MUCH)
+        elif len(self._used) < MOST_STOPPED:
+            self._used[expression] = used
+
+    def _stop(self, expression: str, why: str) -> None:
+        while len(self.stopped) >= MOST_STOPPED:
+            self.stopped.pop(next(iter(self.stopped)), None)
+        self.stopped[expression] = why
+
+    def warning(self, uid: str, tolerations: Iterable[Toleration]) -> str:
+        """Return the warning about the first of *tolerations* whose expression is stopped, once for each *uid*."""
+        if not self.stopped or uid in self._warned:
+            return ""
+        for toleration in tolerations:
+            why = self.stopped.get(toleration.expression) if toleration.expression else None
+            if why is not None:
+                text = toleration.expression
+                shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+                while len(self._warned) >= MOST_STOPPED:
+                    self._warned.pop(next(iter(self._warned)), None)
+                self._warned[uid] = None
+                return f"toleration expression {quote(shown)} is not evaluated any more and tolerates nothing: {why}"
+        return ""
+
     @property
     def counts(self) -> dict[Outcome, int]:
         """How many evaluations there were, by what came of them."""
@@ -135,6 +195,8 @@ class Expressions:
     def judge(self, expression: str, taint: Taint) -> Judgement:
         """Return the same answer with its reasons."""
         variables = {"taint": taint}
+        if (why := self.stopped.get(expression)) is not None:
+            return Judgement(Outcome.EXPRESSION_FAILED, expression, 0, 0, why)
         try:
             program = self.programs.compile(expression, ENV)
         except CelError as refusal:
@@ -144,6 +206,8 @@ class Expressions:
             outcome, error = _outcome(value), ""
             if outcome is Outcome.EXPRESSION_FAILED:
                 error = f"the result is of type {type_of(value)}, not bool"
+        except CostLimitExceeded as failure:  # its parts would be evaluated again, one by one
+            return Judgement(Outcome.EXPRESSION_FAILED, expression, 0, failure.cost, str(failure))
         except CelError as failure:
             outcome, cost, error = Outcome.EXPRESSION_FAILED, getattr(failure, "cost", 0), str(failure)
         part = reasons.decide(expression, ENV, variables, self.programs.compile)

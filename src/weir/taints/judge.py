@@ -1,4 +1,4 @@
-"""Which of all the distinct taints of a cluster does this list of tolerations tolerate?
+"""Tolerated taints of a cluster: which of its distinct taints a list of tolerations tolerates.
 
 Every distinct toleration meets every distinct taint it can be about once; the answers are kept as one flag a taint
 and only extended when new taints appear. Numeric comparisons of one key are made all at once, on integers.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -113,6 +114,33 @@ class TaintJudge:
             flags |= self._one(entry)
         return flags
 
+    def advance(self, tolerations: Sequence[Toleration], seconds: float) -> bool:
+        """Evaluate expressions of *tolerations* for about *seconds*; return whether `tolerated` has none left to do."""
+        until = perf_counter() + seconds
+        for entry in tolerations:
+            if not entry.expression:
+                continue
+            known = self._known.get(entry.identity)
+            start = 0 if known is None else len(known)
+            if start == len(self.taints):
+                continue
+            flags = np.zeros(len(self.taints), np.bool_)
+            if known is not None:
+                flags[:start] = known
+            end = start
+            while end < len(self.taints) and perf_counter() < until:
+                self._each(entry, (end,), flags)
+                end += 1
+            self._keep(entry, known, flags[:end].copy())
+            if end < len(self.taints):
+                return False
+        return True
+
+    def _keep(self, entry: Toleration, known: Bools | None, flags: Bools) -> None:
+        if known is None and len(self._known) >= MOST_TOLERATIONS:
+            self._known.clear()
+        self._known[entry.identity] = flags
+
     def _one(self, entry: Toleration) -> Bools:
         known = self._known.get(entry.identity)
         if known is not None and len(known) == len(self.taints):
@@ -129,9 +157,7 @@ class TaintJudge:
                 self._all_at_once(entry, comparison, key, flags, start)
             else:
                 self._each(entry, (number for number in key.numbers if number >= start), flags)
-        if known is None and len(self._known) >= MOST_TOLERATIONS:
-            self._known.clear()
-        self._known[entry.identity] = flags
+        self._keep(entry, known, flags)
         return flags
 
     def _each(self, entry: Toleration, numbers: Iterable[int], flags: Bools) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from weir.cel.admission import FORBIDDEN, INTERNAL, INVALID, TOO_COMPLEX, Refusal, refuse
+from weir.cel.env import Env
 from weir.cel.types import BOOL
-from weir.taints.expression import COST_LIMIT, ENV, estimate
+from weir.taints.expression import ENV, estimate
 
 FINE = "taint.key.startsWith('a')"
 
 
+def limited(cost: int) -> Env:
+    return Env(ENV.libraries, ENV.variables, ENV.objects, ENV.sizes, cost_limit=cost)
+
+
 def test_what_costs_exactly_the_limit_is_taken():
     most = estimate(FINE).max
-    assert refuse(FINE, ENV, (BOOL,), most) is None
-    assert refuse(FINE, ENV, (BOOL,), most - 1) == Refusal(FORBIDDEN, TOO_COMPLEX)
+    assert refuse(FINE, limited(most), (BOOL,)) is None
+    assert refuse(FINE, limited(most - 1), (BOOL,)) == Refusal(FORBIDDEN, TOO_COMPLEX)
 
 
 @pytest.mark.parametrize(
@@ -27,5 +32,5 @@ def test_what_costs_exactly_the_limit_is_taken():
     ],
 )
 def test_a_text_that_is_wrong_is_refused_before_its_cost_is_asked(expression, kind):
-    assert refuse(expression, ENV, (BOOL,), -1).kind == kind
-    assert refuse(expression, ENV, (BOOL,), COST_LIMIT).kind == kind
+    assert refuse(expression, limited(-1), (BOOL,)).kind == kind
+    assert refuse(expression, ENV, (BOOL,)).kind == kind

@@ -9,7 +9,8 @@ from weir.cel.env import Env
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.program import check_expression
 from weir.devices.expression import environment
-from weir.taints.expression import COST_LIMIT, ENV
+from weir.cel.env import COST_LIMIT
+from weir.taints.expression import ENV
 
 MAX = 2**64 - 1
 TENTH = 1844674407370955264

@@ -16,7 +16,8 @@ from weir.cel.program import compile
 from weir.cel.types import BOOL
 from weir.cel.values import CelError, CostLimitExceeded
 from weir.objects.core import Taint
-from weir.taints.expression import COST_LIMIT, ENV
+from weir.cel.env import COST_LIMIT
+from weir.taints.expression import ENV
 
 SECONDS = 0.6
 TAINT = Taint("a" * 317, "b" * 63, "NoSchedule")
@@ -122,7 +123,7 @@ CASES = NESTING | LITERALS | NUMBERS | REGEXES | GROWTH
 def test_it_ends_at_once_and_only_with_cels_own_errors(name: str) -> None:
     expression = CASES[name]
     started = time.process_time()
-    refuse(expression, ENV, (BOOL,), COST_LIMIT)
+    refuse(expression, ENV, (BOOL,))
     with suppress(CelError):
         compile(expression, ENV).evaluate({"taint": TAINT})
     assert time.process_time() - started < SECONDS
@@ -130,7 +131,7 @@ def test_it_ends_at_once_and_only_with_cels_own_errors(name: str) -> None:
 
 @pytest.mark.parametrize("name", GROWTH)
 def test_what_grows_is_refused_by_its_price_or_within_the_budget(name: str) -> None:
-    refusal = refuse(GROWTH[name], ENV, (BOOL,), COST_LIMIT)
+    refusal = refuse(GROWTH[name], ENV, (BOOL,))
     if refusal is None:
         try:
             _, cost = compile(GROWTH[name], ENV).run({"taint": TAINT})
@@ -151,7 +152,7 @@ def test_what_grows_is_refused_by_its_price_or_within_the_budget(name: str) -> N
     ],
 )
 def test_python_is_not_reachable(text: str) -> None:
-    refusal = refuse(text, ENV, (BOOL,), COST_LIMIT)
+    refusal = refuse(text, ENV, (BOOL,))
     assert refusal is not None and refusal.kind == "invalid"
 
 

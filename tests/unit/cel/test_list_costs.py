@@ -12,7 +12,7 @@ from weir.cel.cost_model import MAX, Operand, Range, Rule, fixed
 from weir.cel.list_costs import literal_count, walk_cost
 from weir.cel.types import Type
 from weir.cel.values import CostLimitExceeded, Duration, EvaluationError, InternalError
-from weir.cel.visits import begin
+from weir.cel.work import begin
 from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 

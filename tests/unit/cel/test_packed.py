@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cel.packed import _READERS, MOST_NESTED, PREFIX, Empty, printed, unpack
-from weir.cel.values import EvaluationError, UInt
+from weir.cel.values import CostLimitExceeded, EvaluationError, UInt
+from weir.cel.work import begin
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -57,18 +58,20 @@ def test_an_any_in_an_any_is_printed_with_what_is_inside() -> None:
 
 
 def test_deep_nesting_is_an_error_not_the_end_of_the_stack() -> None:
+    begin()
     unpack(PREFIX + "Value", nested_lists(MOST_NESTED // 2 - 1))
     with pytest.raises(EvaluationError):
         unpack(PREFIX + "Value", nested_lists(3000))
     packed = b""
     for _ in range(1000):
         packed = field(1, PREFIX.encode() + b"Any") + field(2, packed)
-    with pytest.raises(EvaluationError):
+    with pytest.raises((EvaluationError, CostLimitExceeded)):
         unpack(PREFIX + "Any", packed)
 
 
 @given(st.sampled_from(sorted(_READERS)), st.binary(max_size=40))
 def test_whatever_the_bytes_are_the_answer_is_a_value_or_an_evaluation_error(name: str, data: bytes) -> None:
+    begin()
     try:
         unpack(PREFIX + name, data)
     except EvaluationError as error:

@@ -57,7 +57,7 @@ def test_who_runs_out_of_budget_is_told_exactly_where() -> None:
     small = Env(KUBERNETES, {"x": types.INT}, cost_limit=3)
     program = compile("x + x + x + x > 1", small)
     with pytest.raises(CostLimitExceeded) as raised:
-        program.run({"x": 1})
+        program.run_exactly({"x": 1})
     assert raised.value.cost == 4
     loose = build(check_expression("x + x + x + x > 1", small, checked=False))
     with pytest.raises(CostLimitExceeded):

@@ -10,7 +10,6 @@ from weir.cel.program import check_expression as check_text
 from weir.cel.source import CompileError
 from weir.devices.expression import (
     CACHE_CAPACITY,
-    COST_LIMIT,
     MAX_BYTES,
     Device,
     DeviceError,
@@ -119,7 +118,7 @@ def test_a_version_that_is_none_is_reported_with_its_attribute() -> None:
 
 
 def test_the_limits_are_those_of_the_api_and_the_cache_is_as_large_as_upstreams() -> None:
-    assert (MAX_BYTES, COST_LIMIT, CACHE_CAPACITY) == (10 * 1024, 1_000_000, 10)
+    assert (MAX_BYTES, environment().cost_limit, CACHE_CAPACITY) == (10 * 1024, 1_000_000, 10)
 
 
 @pytest.mark.parametrize(

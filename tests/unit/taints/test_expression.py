@@ -7,7 +7,7 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Taint, Toleration
 from weir.taints.expression import (
-    COST_LIMIT,
+    ENV,
     MAX_BYTES,
     Expressions,
     check_expression,
@@ -200,7 +200,7 @@ def test_what_does_not_compile_costs_nothing_and_says_why():
 
 
 def test_the_limits_are_those_of_the_kep():
-    assert (MAX_BYTES, COST_LIMIT) == (10 * 1024, 1_000_000)
+    assert (MAX_BYTES, ENV.cost_limit) == (10 * 1024, 1_000_000)
 
 
 def test_evaluations_are_counted_by_what_came_of_them() -> None:

@@ -10,11 +10,12 @@ import re
 from typing import Final
 
 from weir.cel import ast, runtime
-from weir.cel.codegen.operators import PLAIN_EQUALITY, OperatorWriter
+from weir.cel.codegen.operators import OperatorWriter
 from weir.cel.codegen.writer import GROWING, SCALARS, Atom
 from weir.cel.steps import Const, Invoke
 from weir.cel.types import Kind
 from weir.cel.values import CelError
+from weir.cel.work import DISPATCH
 
 #: Functions that must know the objects bound to variables.
 _BY_VALUE: Final = frozenset(("type", "dyn"))
@@ -45,7 +46,10 @@ class CallWriter(OperatorWriter):
             contained = self.gen_in(step, args)
             if contained is not None:
                 return contained
-        self.walks = self.walks or any(arg.type.kind not in PLAIN_EQUALITY for arg in step.args)
+        if overload is not None:
+            self.effort(overload.effort)
+        charges = overload is None or overload.inline is None or "search" in overload.inline
+        self.walks = self.walks or (charges and any(arg.type.kind not in SCALARS for arg in step.args))
         if overload is None or any(step.guards) or overload.impl is None or step.function in _BY_VALUE:
             return self.gen_dispatch(step, args)
         if failing:
@@ -126,6 +130,7 @@ class CallWriter(OperatorWriter):
 
     def gen_dispatch(self, step: Invoke, args: list[Atom]) -> Atom:
         """A call whose overload is chosen by the values."""
+        self.effort(DISPATCH + (0 if step.resolved else max((o.effort for o in step.overloads), default=0)))
         names = [self.name(arg) for arg in args]
         target = self.fresh()
         given = ", ".join(names) + ("," if len(names) == 1 else "")
@@ -144,7 +149,14 @@ class CallWriter(OperatorWriter):
         if container.params[0].kind is not Kind.STRING:
             return None
         self.call_cost(step, args, "None")
-        return Atom(f"({args[0].text} in {args[1].text})")
+        text, within = self.name(args[0]), self.name(args[1])
+        self.walks = True
+        self.effort(20)
+        if container.kind is Kind.LIST:
+            self.emit(f"spend(len({within}) * (4 + (len({text}) >> 5)) >> 4)")
+        else:
+            self.emit(f"if len({text}) > 256: spend(len({text}) >> 8)")
+        return Atom(f"({text} in {within})")
 
     def gen_many(self, step: Invoke, first: Atom) -> Atom:
         """The first error ends the evaluation of arguments, and nothing is charged."""

@@ -36,7 +36,7 @@ from weir.cel.steps import (
     Path,
     Step,
 )
-from weir.cel.visits import begin, roomy
+from weir.cel.work import begin, roomy, search, spend
 
 #: Takes the variables, returns the value, or, asked for the cost too, (value, cost); raises with `.cost` set.
 Runner = Callable[..., Any]
@@ -55,7 +55,6 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     *plainly* takes over when a variable is not bound.
     """
     emitter = _Emitter(root, env)
-    begin()  # calls of constants are computed now
     source = emitter.function(root)
     try:
         codes = _compiled(source) if len(source) < _WORTH_KEEPING else _compiled.__wrapped__(source)
@@ -77,7 +76,7 @@ def generated_source(root: Step, env: Env) -> str:
 
 _BUILTINS: Final[dict[str, Any]] = {
     "len": len, "min": min, "max": max, "str": str, "int": int, "bool": bool, "list": list, "iter": iter,
-    "next": next, "KeyError": KeyError, "True": True, "False": False, "None": None,
+    "next": next, "spend": spend, "search": search, "KeyError": KeyError, "True": True, "False": False, "None": None,
 }  # fmt: skip
 
 
@@ -114,18 +113,25 @@ class _Emitter(LoopWriter):
                 " except KeyError: return plainly(V, priced)",
             ]
         if self.walks:
-            head.append(f" {self.constant(begin)}()")
+            head.append(f" m = {self.constant(begin)}()")
         if self.counts:
             head.append(" c = 0")
         return "\n".join([*head, *self.lines, *self.functions])
 
     def gen(self, step: Step) -> Atom:
         """Write the code of *step*; what comes back is its value."""
+        self.effort(_EFFORTS[step.__class__])
         atom = _GENERATORS[step.__class__](self, step)
         if len(atom.text) > _LONGEST:
             self.name(atom)
         return atom
 
+
+#: Efforts of steps; calls say theirs, and helpers are added where they are called.
+_EFFORTS: Final[dict[type, int]] = {
+    Const: 0, Path: 2, Logic: 3, Equal: 4, InSet: 5, OrElse: 40, Invoke: 0, NewList: 10, NewMap: 20, NewStruct: 600,
+    Fold: 20,
+}  # fmt: skip
 
 _Generator = Callable[[_Emitter, Any], Atom]
 _GENERATORS: Final[dict[type, _Generator]] = {

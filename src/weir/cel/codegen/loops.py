@@ -48,7 +48,7 @@ class LoopWriter(LiteralWriter):
         self.lines, self.level, self.blocks, self.pending = outer
         made = {f"x{slot}" for inner in below(step) if isinstance(inner, Fold) for slot in inner.slots}
         used = {found for line in body for found in _OUTER_NAME.findall(line)}
-        given = ", ".join([*sorted(used - made), "c"])
+        given = ", ".join([*sorted(used - made), "c", "m"])
         self.functions.append("\n".join([f"def {name}({given}):", *body]))
         self.emit(f"{target}, c = {name}({given})")
         self.counts = True
@@ -135,7 +135,10 @@ class _Loop:
         init = step.init.value
         empty = "[]" if init == [] else "{}" if init == {} else None
         emitter.emit(f"{self.accu} = {empty or emitter.gen_const(step.init).text}")
-        with emitter.branch(f"for {self.names} in {self.passes(over)}:", block=True):
+        with (
+            emitter.branch(f"for {self.names} in {self.passes(over)}:", block=True),
+            emitter.charged_pass(),
+        ):
             self.advance(step.step)
             emitter.check_budget()
 
@@ -146,7 +149,7 @@ class _Loop:
         iterator, end = emitter.fresh(), emitter.constant(runtime.ELSE)
         emitter.emit(f"{iterator} = iter({self.passes(over)})")
         emitter.emit(f"{self.accu} = {not decisive}")
-        with emitter.branch(f"for {self.names} in {iterator}:", block=True):
+        with emitter.branch(f"for {self.names} in {iterator}:", block=True), emitter.charged_pass():
             emitter.cost(condition + 1)
             value = emitter.gen(predicate)
             sure = not value.error and predicate.type.kind is Kind.BOOL
@@ -235,6 +238,7 @@ class _Loop:
     def insert(self, step: Invoke) -> None:
         """`cel.@mapInsert(accumulator, …)`."""
         emitter = self.emitter
+        emitter.effort(100)
         emitter.cost(1)
         if len(step.args) == 2:
             entries = emitter.gen(step.args[1])

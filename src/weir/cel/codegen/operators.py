@@ -51,6 +51,7 @@ class OperatorWriter(PathWriter):
         if left.error or right.error or not plain:
             return self.gen_equal_slow(step, left, right)
         if kind in _TEXTS:
+            self.effort(8)
             self.text_comparison_cost(left, right)
         else:
             self.cost(1)
@@ -59,6 +60,7 @@ class OperatorWriter(PathWriter):
 
     def gen_equal_slow(self, step: Equal, left: Atom, right: Atom) -> Atom:
         target = self.fresh()
+        self.effort(60)
         a, b = self.name(left), self.name(right)
         both_scalar = step.left.type.kind in SCALARS and step.right.type.kind in SCALARS
         if both_scalar:
@@ -98,6 +100,8 @@ class OperatorWriter(PathWriter):
         if exact and not element.error:
             return Atom(f"({element.text} in {self.constant(frozenset(step.members))})")
         target = self.fresh()
+        self.walks = True
+        self.effort(100)
         member_of = self.constant(runtime.member)
         self.emit(f"{target} = {member_of}({element.text}, {self.constant(step.members)})")
         return Atom(target, simple=True, error=element.error)

@@ -101,9 +101,13 @@ class PathWriter(Writer):
         self.lookup(target, container, self.constant(qualifier.key), qualifier)
 
     def lookup(self, target: str, container: str, key: str, qualifier: Qualifier) -> None:
+        self.effort(10 if qualifier.field else 40)
         operand = qualifier.operand_type
         constant_text = not qualifier.computed and qualifier.key.__class__ is str
         by_text = qualifier.computed and operand.kind is Kind.MAP and qualifier.key.type.kind is Kind.STRING
+        if by_text:
+            self.walks = True
+            self.emit(f"if len({key}) > 256: spend(len({key}) >> 8)")
         if operand.kind is Kind.MAP and (constant_text or by_text):
             self.emit("try:")
             self.emit(f" {target} = {container}[{key}]")
@@ -129,6 +133,7 @@ class PathWriter(Writer):
         keys = tuple((qualifier.key, qualifier.optional, qualifier.test) for qualifier in rest)
         container = self.name(value)
         target = self.fresh()
+        self.effort(100 + 50 * len(rest))
         walk = self.constant(runtime.walk)
         shape = self.constant(keys)
         self.flush()
@@ -156,6 +161,7 @@ class PathWriter(Writer):
                     self.emit(f"if not {current}.has_value: {target} = {empty}; break")
                     self.emit(f"{current} = {current}.value; {optional} = True")
             for qualifier in rest:
+                self.effort(100)
                 if qualifier.computed:
                     key = self.name(self.gen_bare(qualifier.key))
                     charge = (qualifier.key.lead or 1) if isinstance(qualifier.key, Path) else 1

@@ -1,7 +1,7 @@
 """How are lines, branches and costs of a generated function written down?
 
 The source holds names of our own making and numbers only: `kN` an object handed over, `vN` a variable, `xN` a local
-variable of a comprehension, `tN` anything else, `c` the cost so far, `E` the class of errors.
+variable of a comprehension, `tN` anything else, `c` the cost so far, `m` the meter of work, `E` the class of errors.
 Not here: which lines a step becomes (the neighbours), running them (weir.cel.codegen).
 """
 
@@ -17,11 +17,14 @@ from weir.cel.error_analysis import Fallibility
 from weir.cel.steps import Const, Step
 from weir.cel.types import Kind
 from weir.cel.values import EvaluationError
+from weir.cel.work import RAISING
 
 #: Python allows 20 nested loops and `try`s and 100 levels of indentation.
 _MOST_BLOCKS: Final = 15
 _MOST_INDENTS: Final = 80
 _MOST_LINES: Final = 12_000
+#: Effort of one pass of an empty loop.
+_PASS: Final = 10
 
 SCALARS: Final = frozenset(
     (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE)
@@ -62,7 +65,8 @@ class Writer:
         self.names = 0
         self.pending = [0]  # cost to add, per open branch
         self.counts = False  # whether the function counts at all
-        self.walks = False  # whether it can walk into values, which has a bound of its own
+        self.walks = False  # whether it calls what charges for its work
+        self.efforts = [0]  # of the code outside loops and in each open loop
         self.folds = 0  # how many loops and bindings it has: each can make a value hold another one twice
         self.constants: dict[str, Any] = {"E": EvaluationError}
         self.known: dict[int, str] = {}
@@ -99,6 +103,21 @@ class Writer:
             self.keep.append(value)
             self.constants[name] = value
         return name
+
+    def effort(self, tenths: int) -> None:
+        """Note the work of the code that is being written, in tenths of a unit."""
+        self.efforts[-1] += tenths
+
+    @contextmanager
+    def charged_pass(self) -> Iterator[None]:
+        """The body of a loop: each pass is charged, before it begins, with the effort of all that is written."""
+        self.walks = True
+        self.emit("")
+        place, level = len(self.lines) - 1, self.level
+        self.efforts.append(_PASS)
+        yield
+        charge = f"m.left -= {-(-self.efforts.pop() // 10)}\n{' ' * level}if m.left < 0: raise {self.constant(runtime.over)}(c)"
+        self.lines[place] = " " * level + charge
 
     def cost(self, amount: int) -> None:
         self.pending[-1] += amount
@@ -150,7 +169,8 @@ class Writer:
         """`target = expression`, or the error it raises."""
         self.emit("try:")
         self.emit(f" {target} = {expression}")
-        self.emit(f"except E as e: {target} = e.with_traceback(None)")
+        charge = f"; m.left -= {RAISING}" if len(self.efforts) > 1 else ""
+        self.emit(f"except E as e: {target} = e.with_traceback(None){charge}")
 
     # --- the function --------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from weir.cel.library.ip import IP, NET_IP
 from weir.cel.library.ip import parse as parse_ip
 from weir.cel.types import BOOL, INT, STRING, Type
 from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
+from weir.cel.work import spend
 from weir.values.netip import Network, NetworkError, parse_network
 from weir.values.quoting import quote
 
@@ -51,6 +52,7 @@ class CIDR:
 
 def parse(text: str) -> CIDR:
     """Return the network *text* writes, as an evaluation error when it writes none."""
+    spend(len(text) * 4)
     try:
         network = parse_network(text)
     except NetworkError as error:

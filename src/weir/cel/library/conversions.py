@@ -30,6 +30,7 @@ from weir.cel.types import (
     Type,
 )
 from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, UInt, Value, type_of
+from weir.cel.work import spend
 from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.floats import FloatError, format_float, parse_float
 from weir.values.timestamp import NANOSECONDS, TimestampError, format_timestamp, parse_zoned
@@ -52,8 +53,9 @@ def _digits(text: str) -> str:
 
 def int_of_string(text: str) -> int:
     """Return the int a decimal text means."""
-    if _SIGNED.match(text) and len(_digits(text)) < _MOST_DIGITS:
-        number = int(text)
+    spend(len(text) >> 2)
+    if _SIGNED.match(text) and len(digits := _digits(text)) < _MOST_DIGITS:
+        number = int(digits or "0") * (-1 if text[0] == "-" else 1)  # int() refuses thousands of leading zeros
         if -(2**63) <= number < 2**63:
             return number
     raise _cannot(INT)
@@ -61,8 +63,9 @@ def int_of_string(text: str) -> int:
 
 def uint_of_string(text: str) -> UInt:
     """Return the uint an unsigned decimal text means."""
-    if _UNSIGNED.match(text) and len(_digits(text)) <= _MOST_DIGITS:
-        number = int(text)
+    spend(len(text) >> 2)
+    if _UNSIGNED.match(text) and len(digits := _digits(text)) <= _MOST_DIGITS:
+        number = int(digits or "0")
         if number < 2**64:
             return UInt(number)
     raise _cannot(UINT)
@@ -70,6 +73,7 @@ def uint_of_string(text: str) -> UInt:
 
 def double_of_string(text: str) -> float:
     """Return the double a text means, by Go's rules."""
+    spend(len(text) * 2)
     try:
         return parse_float(text)
     except FloatError:
@@ -87,6 +91,7 @@ def bool_of_string(text: str) -> bool:
 
 def duration_of_string(text: str) -> Duration:
     """Return the duration a text in Go's syntax means."""
+    spend(len(text) * 10)
     try:
         return Duration(parse_duration(text))
     except DurationError:
@@ -95,6 +100,7 @@ def duration_of_string(text: str) -> Duration:
 
 def timestamp_of_string(text: str) -> Timestamp:
     """Return the instant an RFC 3339 text means."""
+    spend(len(text) >> 1)
     try:
         ns, offset = parse_zoned(text)
     except TimestampError:
@@ -118,10 +124,17 @@ def uint_of_double(number: float) -> UInt:
 
 def string_of_bytes(octets: bytes) -> str:
     """Return the text that strict UTF-8 octets encode."""
+    spend(len(octets) >> 4)
     try:
         return octets.decode()
     except UnicodeDecodeError:
         raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def bytes_of_string(text: str) -> bytes:
+    """Return the UTF-8 octets of *text*."""
+    spend(len(text) >> 4)
+    return text.encode()
 
 
 def string_of_bool(value: bool) -> str:
@@ -153,7 +166,7 @@ _BOOL: Final = function(
 _BYTES: Final = function(
     "bytes",
     _from("bytes_to_bytes", BYTES, BYTES, _same),
-    plain("string_to_bytes", (STRING,), BYTES, lambda text: text.encode(), costs.STRING_TO_BYTES),
+    plain("string_to_bytes", (STRING,), BYTES, bytes_of_string, costs.STRING_TO_BYTES),
     fold=True,
 )
 _DOUBLE: Final = function(

@@ -9,14 +9,12 @@ from collections.abc import Callable, Sequence
 
 from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Overload, Specialized
+from weir.cel.library.efforts import effort_of
 from weir.cel.types import Type
-from weir.cel.values import CostLimitExceeded, Value
-
-#: No value a library builds may be longer; the runtime budget would not pay for looking at it.
-MOST_CHARACTERS = 10_000_000
-MOST_ELEMENTS = 1_000_000
+from weir.cel.values import Value
 
 Impl = Callable[..., Value] | None
+
 
 
 def method(
@@ -31,7 +29,8 @@ def method(
     specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
 ) -> Overload:
     """Return the overload of a method: `params[0]` is the receiver."""
-    return Overload(id, params, result, True, impl, fails, inline, specialize, **price.prices)
+    effort = effort_of(id, inline)
+    return Overload(id, params, result, True, impl, fails, inline, specialize, **price.prices, effort=effort)
 
 
 def plain(
@@ -46,15 +45,10 @@ def plain(
     specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
 ) -> Overload:
     """Return the overload of a global function."""
-    return Overload(id, params, result, False, impl, fails, inline, specialize, **price.prices)
+    effort = effort_of(id, inline)
+    return Overload(id, params, result, False, impl, fails, inline, specialize, **price.prices, effort=effort)
 
 
 def function(name: str, *overloads: Overload, fold: bool = False) -> Function:
     """Return a function with its overloads in declaration order."""
     return Function(name, overloads, fold)
-
-
-def bounded(length: int, most: int) -> None:
-    """Refuse to build a value of *length* parts when that is beyond any budget."""
-    if length > most:
-        raise CostLimitExceeded

@@ -8,25 +8,30 @@ its precision for a width, infinity is `∞`; inside lists doubles have six deci
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from weir.cel import ast, costs
 from weir.cel.env import Library
 from weir.cel.library.conversions import string_of_bool
-from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method
+from weir.cel.library.declare import function, method
 from weir.cel.types import BOOL, BYTES, DOUBLE, INT, LIST_OF_DYN, MAP_OF_DYN, NULL, STRING, UINT, Kind, Type
 from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, Value, type_of
-from weir.cel.visits import visit
+from weir.cel.work import grow, spend
 from weir.values.duration import format_duration
 from weir.values.floats import format_float
 from weir.values.quoting import quote
 from weir.values.timestamp import format_timestamp
 
 _PRECISION: Final = 6
+#: Units of one clause, of one element printed inside a list or map, of a double with all its digits, and of
+#: one character that is quoted.
+_PER_CLAUSE: Final = 15
+_PER_ELEMENT: Final = 12
+_PER_DOUBLE: Final = 60
+_PER_QUOTED: Final = 2
 #: Upstream keeps the number of decimals in one byte.
 _PRECISION_RANGE: Final = 256
-_MOST_WIDTH: Final = 1_000_000
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SUPERSCRIPT: Final = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 
@@ -87,8 +92,10 @@ def _walk(template: str, count: int, clause: Callable[[int, str, int | None], st
     time after it.
     """
     out: list[str] = []
-    position = used = 0
+    position = used = length = 0
+    spend(len(template) >> 4)
     while (percent := template.find("%", position)) >= 0:
+        spend(_PER_CLAUSE)
         out.append(template[position:percent])
         position = percent + 1
         if template[position : position + 1] == "%":
@@ -106,7 +113,11 @@ def _walk(template: str, count: int, clause: Callable[[int, str, int | None], st
         if letter not in _ACCEPTS:
             first = chr(letter.encode()[0])  # upstream looks at bytes, not characters
             raise _Broken(f'could not parse formatting clause: unrecognized formatting clause "{first}"')
-        out.append(clause(used, letter, precision))
+        text = clause(used, letter, precision)
+        length += len(text)
+        grow(length)  # before they are all put together
+        spend(len(text) >> 5)
+        out.append(text)
         position, used = position + 1, used + 1
     out.append(template[position:])
     if early and count > used:
@@ -121,9 +132,12 @@ def _read_precision(template: str, position: int) -> tuple[int | None, int]:
     end = position + 1
     while end < len(template) and template[end] in "0123456789":
         end += 1
+        if not end & 1023:
+            spend(2048)
     if end >= len(template):
         raise _Broken(_PRECISION_WRONG + "could not find end of precision specifier")
     digits = template[position + 1 : end]
+    spend(2 * len(digits))
     if not digits or len(digits.lstrip("0")) > 18:
         reason = "invalid syntax" if not digits else "value out of range"
         problem = (
@@ -190,7 +204,7 @@ def format_string(template: str, arguments: Sequence[Value]) -> str:
         raise EvaluationError(f"error during formatting: {error}") from None
     except _Broken as error:
         raise EvaluationError(str(error)) from None
-    bounded(len(text), MOST_CHARACTERS)
+    grow(len(text))
     return text
 
 
@@ -202,6 +216,7 @@ def _print(letter: str, value: Value, precision: int | None) -> str:
         if kind is STRING and value in _SPECIAL:
             value, kind = _SPECIAL[value], DOUBLE
         if kind is DOUBLE:
+            spend(_PER_DOUBLE)
             chosen = _PRECISION if precision is None else precision
             return _fixed(value, chosen) if letter == "f" else _scientific(value, chosen)
     elif kind is INT or kind is UINT:
@@ -209,6 +224,8 @@ def _print(letter: str, value: Value, precision: int | None) -> str:
     elif letter == "b" and kind is BOOL:
         return "1" if value else "0"
     elif letter in "xX" and (kind is STRING or kind is BYTES):
+        spend(len(value) >> 3)
+        grow(2 * len(value))
         digits = str((value.encode() if kind is STRING else value).hex())
         return digits.upper() if letter == "X" else digits
     raise _Unfit(_ACCEPTS[letter].format(kind.name))
@@ -220,6 +237,7 @@ def _string(value: Value) -> str:
     if kind is STRING:
         return str(value)
     if kind is BYTES:
+        spend(len(value) >> 4)
         return _text_of_bytes(value)
     if kind is DOUBLE:
         return format_float(value)
@@ -241,23 +259,35 @@ def _plain(value: Value, kind: Type, refusal: str) -> str:
     if isinstance(value, TypeValue):
         return value.name
     if kind is LIST_OF_DYN:
-        visit(len(value))
-        return "[" + ", ".join(map(_nested, value)) + "]"
+        spend(len(value) * _PER_ELEMENT)
+        return _joined("[", map(_nested, value), "]")
     if kind is MAP_OF_DYN:
-        visit(len(value))
+        spend(len(value) * 3 * _PER_ELEMENT)
         entries = sorted(((_key(key), _nested(item)) for key, item in value.items()), key=lambda e: e[0])
-        return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
+        return _joined("{", (f"{key}:{item}" for key, item in entries), "}")
     raise _Unfit(refusal.format(kind.name))
+
+
+def _joined(start: str, parts: Iterable[str], end: str) -> str:
+    """Return a list or map of printed *parts*."""
+    texts: list[str] = []
+    length = 0
+    for part in parts:
+        texts.append(part)
+        length += len(part) + 2
+        grow(length)
+    spend(length >> 5)
+    return start + ", ".join(texts) + end
 
 
 def _nested(value: Value) -> str:
     """Return *value* as a CEL literal, the way it stands inside a list or map."""
     kind = type_of(value)
     if kind is STRING:
-        visit(len(value) >> 4)
+        spend(len(value) * _PER_QUOTED)
         return quote(value)
     if kind is BYTES:
-        visit(len(value) >> 4)
+        spend(len(value) * _PER_QUOTED)
         return "b" + quote(_text_of_bytes(value))
     if kind is DOUBLE:
         return f"{value:.6f}" if math.isfinite(value) else quote(format_float(value))
@@ -288,7 +318,8 @@ def _fixed(number: float, precision: int) -> str:
 
 
 def _scientific(number: float, width: int) -> str:
-    bounded(width, _MOST_WIDTH)
+    grow(width)
+    spend(width >> 5)
     text = _infinite(number)
     if not text:
         mantissa, exponent = f"{_unsigned_zero(number):.{_PRECISION}e}".split("e")

@@ -15,6 +15,7 @@ from weir.cel.env import Function, Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, INT, STRING, Type
 from weir.cel.values import EvaluationError
+from weir.cel.work import spend
 from weir.values.netip import Address, AddressError, parse_address
 from weir.values.quoting import quote
 
@@ -50,6 +51,7 @@ class IP:
 
 def parse(text: str) -> IP:
     """Return the address *text* writes, as an evaluation error when it writes none that CEL takes."""
+    spend(len(text) * 4)
     try:
         address = parse_address(text)
     except AddressError as error:

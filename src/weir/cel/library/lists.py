@@ -7,14 +7,14 @@ Not here: sets (weir.cel.library.sets), `join` (weir.cel.library.strings), `firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
 from weir.cel import list_costs
 from weir.cel.env import Function, Library, Overload
-from weir.cel.library.declare import MOST_ELEMENTS, bounded, function, method, plain
+from weir.cel.library.declare import function, method, plain
 from weir.cel.library.standard import int64, uint64
 from weir.cel.library.times import duration
 from weir.cel.types import (
@@ -43,10 +43,12 @@ from weir.cel.values import (
     equal,
     type_of,
 )
-from weir.cel.visits import visit
+from weir.cel.work import MOST_ELEMENTS, grow, spend
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _MOST_RANGE: Final = 1_000_000
+#: Units of comparing one element by a Python function.
+_PER_COMPARISON: Final = 7
 _NUMBERS: Final = frozenset({int, UInt, float})
 _DIRECT: Final = frozenset({int, UInt, float, str, bytes})
 #: Comparing more elements than this each with each is beyond any budget.
@@ -67,13 +69,16 @@ def identity(value: Value) -> Hashable | None:
 
 def distinct(values: Sequence[Value]) -> list[Value]:
     """Return the first occurrences, in order."""
-    bounded(len(values), _MOST_COMPARED)
+    grow(len(values), _MOST_COMPARED)
+    spend(len(values) * _PER_COMPARISON)
+    spend(long_texts(values) >> 8)
     seen: set[Hashable] = set()
     unhashed: list[Value] = []
     found: list[Value] = []
     for value in values:
         key = identity(value)
         if key is None:
+            spend(len(unhashed) * _PER_COMPARISON)
             if any(_same(value, other) for other in unhashed):
                 continue
             unhashed.append(value)
@@ -95,6 +100,7 @@ def _same(a: Value, b: Value) -> bool:
 
 def index_of(values: Sequence[Value], wanted: Value) -> int:
     """Return the first position of *wanted*, or -1."""
+    spend(_comparing(values, wanted) >> 2)
     if wanted.__class__ in _DIRECT:
         # Python's own search finds the same, but for True, which it takes for 1.
         try:
@@ -103,11 +109,19 @@ def index_of(values: Sequence[Value], wanted: Value) -> int:
             return -1
         if values[found].__class__ is not bool and _same(values[found], wanted):
             return found
+    spend(len(values) * _PER_COMPARISON)
     return next((index for index, value in enumerate(values) if _same(value, wanted)), -1)
+
+
+def _comparing(values: Sequence[Value], wanted: Value) -> int:
+    """Return how many elements, and long texts, are compared with *wanted* at worst: a text counts 64 times its KiB."""
+    long = len(wanted) >> 4 if wanted.__class__ is str or wanted.__class__ is bytes else 0
+    return len(values) * (1 + long)
 
 
 def last_index_of(values: Sequence[Value], wanted: Value) -> int:
     """Return the last position of *wanted*, or -1."""
+    spend(len(values) * _PER_COMPARISON + (_comparing(values, wanted) >> 2))
     return next((index for index in reversed(range(len(values))) if _same(values[index], wanted)), -1)
 
 
@@ -127,9 +141,16 @@ def _compare(a: Value, b: Value) -> int:
 
 
 def _comparable(values: Sequence[Value]) -> None:
-    """Refuse a list from dyn that holds what has no order."""
+    """Refuse a list from dyn that holds what has no order, and charge for comparing its elements."""
+    spend(len(values) * _PER_COMPARISON)
+    spend(long_texts(values) >> 8)
     if any(type_of(value) not in _COMPARABLE for value in values):
         raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
+def long_texts(values: Sequence[Value]) -> int:
+    """Return the characters of the texts among *values*."""
+    return sum(len(value) for value in values if value.__class__ is str or value.__class__ is bytes)
 
 
 def is_sorted(values: Sequence[Value]) -> bool:
@@ -152,10 +173,11 @@ def _extreme(name: str, sign: int) -> Callable[[Sequence[Value]], Value]:
     return extreme
 
 
-def _sum(kind: type, zero: Value, add: Callable[[Value, Value], Value]) -> Callable[[Iterable[Value]], Value]:
+def _sum(kind: type, zero: Value, add: Callable[[Value, Value], Value]) -> Callable[[Sequence[Value]], Value]:
     """Return the sum of values of one kind; another one among them (a list from dyn) has no `+`."""
 
-    def total(values: Iterable[Value]) -> Value:
+    def total(values: Sequence[Value]) -> Value:
+        spend(len(values) * _PER_COMPARISON)
         found = zero
         for value in values:
             if value.__class__ is not kind:
@@ -185,25 +207,34 @@ def cut(values: Sequence[Value], start: int, end: int) -> list[Value]:
         problem = f"list is length {len(values)}"
     if problem:
         raise EvaluationError(f"cannot slice({start}, {end}), {problem}")
+    spend(end - start >> 2)
     return list(values[start:end])
+
+
+def reverse(values: Sequence[Value]) -> list[Value]:
+    """Return the elements from the last to the first."""
+    spend(len(values) >> 2)
+    return list(values[::-1])
 
 
 def flatten(values: Sequence[Value], depth: int = 1) -> list[Value]:
     """Return the elements with lists up to *depth* levels deep opened up."""
     if depth < 0:
         raise EvaluationError("level must be non-negative")
+    spend(len(values) >> 2)
     flat: list[Value] = list(values)
     for _ in range(depth):
+        spend(len(flat) * 4)
         if not any(value.__class__ in (list, tuple) for value in flat):
             break
         opened: list[Value] = []
         for value in flat:
             if value.__class__ in (list, tuple):
+                spend(len(value) >> 2)
                 opened.extend(value)
             else:
                 opened.append(value)
-            bounded(len(opened), MOST_ELEMENTS)
-        visit(len(opened) // 4)
+            grow(len(opened), MOST_ELEMENTS)
         flat = opened
     return flat
 
@@ -220,7 +251,9 @@ def sort_by(values: Sequence[Value], keys: Sequence[Value]) -> list[Value]:
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
             f"{len(values)} and {len(keys)} elements respectively"
         )
-    bounded(len(keys), _MOST_COMPARED)
+    grow(len(keys), _MOST_COMPARED)
+    spend(len(keys) * (_PER_COMPARISON + len(keys).bit_length()))
+    spend(long_texts(keys) * len(keys).bit_length() >> 8)
     if not keys:
         return list(values)
     kind = type_of(keys[0])
@@ -250,6 +283,7 @@ def make_range(count: int) -> list[int]:
         raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
     if count > _MOST_RANGE:
         raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({_MOST_RANGE})")
+    spend(count * 3 >> 3)
     return list(range(count))
 
 
@@ -339,7 +373,7 @@ LIBRARY: Final = Library(
         function(
             "reverse",
             method(
-                "list_reverse", (LIST_OF_A,), LIST_OF_A, lambda values: list(values[::-1]), list_costs.REVERSE
+                "list_reverse", (LIST_OF_A,), LIST_OF_A, reverse, list_costs.REVERSE
             ),
         ),
         function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, list_costs.DISTINCT)),

@@ -16,6 +16,7 @@ from weir.cel.library.declare import function, method, plain
 from weir.cel.packed import Empty
 from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
 from weir.cel.values import NO_SUCH_OVERLOAD, NONE, Duration, EvaluationError, Optional, Timestamp, Value
+from weir.cel.work import spend
 from weir.values.timestamp import MIN_SECONDS, NANOSECONDS
 
 _OPTIONAL: Final = optional_of(V)
@@ -37,6 +38,7 @@ def is_zero(value: Value) -> bool:
 
 
 def _unwrap(optionals: Sequence[Optional]) -> list[Value]:
+    spend(len(optionals) * 2)
     if any(element.__class__ is not Optional for element in optionals):  # a list from dyn
         raise EvaluationError(NO_SUCH_OVERLOAD)
     return [element.value for element in optionals if element.has_value]

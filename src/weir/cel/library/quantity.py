@@ -15,6 +15,7 @@ from weir.cel.env import Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
+from weir.cel.work import spend
 from weir.values.quantity import Format, QuantityError, find_quantity, parse_quantity
 from weir.values.quantity import Quantity as Amount
 
@@ -36,7 +37,7 @@ class Quantity:
             return False
         if other.computed:
             raise EvaluationError(NO_SUCH_OVERLOAD)
-        return self.amount.compare(other.amount) == 0
+        return compare(self, other) == 0
 
     def __hash__(self) -> int:
         return hash(self.amount)
@@ -50,10 +51,36 @@ class Quantity:
 
 def parse(text: str) -> Quantity:
     """Return the amount *text* writes, as an evaluation error when it writes none."""
+    spend(_reading(text))
     try:
         return Quantity(parse_quantity(text))
     except QuantityError as error:
         raise EvaluationError(str(error)) from None
+
+
+def is_quantity(text: str) -> bool:
+    """Return whether *text* writes an amount."""
+    spend(_reading(text))
+    return find_quantity(text) is not None
+
+
+def _reading(text: str) -> int:
+    """Return the units of reading *text*: Python's int() takes the square of the digits, up to 4,300 of them."""
+    return len(text) + (min(len(text), 5_000) ** 2 >> 11)
+
+
+def _align(a: Amount, b: Amount) -> None:
+    """Charge for writing both amounts with the same exponent: 10^n is long to compute, and to work with."""
+    shift = min(abs(a.scale - b.scale), 110_000)  # those further apart are refused or told apart without it
+    digits = (a.unscaled.bit_length() + b.unscaled.bit_length()) >> 2
+    if shift + digits > 100:
+        spend((shift * shift >> 15) + (shift * digits >> 18) + (shift + digits >> 5))
+
+
+def compare(a: Quantity, b: Quantity) -> int:
+    """Return -1, 0 or 1 as *a* is below, equal to or above *b*."""
+    _align(a.amount, b.amount)
+    return a.amount.compare(b.amount)
 
 
 def _as_integer(of: Quantity) -> int:
@@ -70,6 +97,7 @@ def _plain(number: int) -> Amount:
 
 def _add(a: Quantity, b: Quantity | int) -> Quantity:
     addend = b.amount if isinstance(b, Quantity) else _plain(b)
+    _align(a.amount, addend)
     try:
         return Quantity(a.amount + addend, computed=True)
     except QuantityError as error:
@@ -78,6 +106,7 @@ def _add(a: Quantity, b: Quantity | int) -> Quantity:
 
 def _subtract(a: Quantity, b: Quantity | int) -> Quantity:
     subtrahend = b.amount if isinstance(b, Quantity) else _plain(b)
+    _align(a.amount, subtrahend)
     try:
         return Quantity(a.amount - subtrahend, computed=True)
     except QuantityError as error:
@@ -96,7 +125,7 @@ LIBRARY: Final = Library(
                 "is_quantity_string",
                 (STRING,),
                 BOOL,
-                lambda text: find_quantity(text) is not None,
+                is_quantity,
                 costs.READ,
             ),
         ),
@@ -107,7 +136,7 @@ LIBRARY: Final = Library(
                 "quantity_is_greater_than",
                 _BOTH,
                 BOOL,
-                lambda a, b: a.amount.compare(b.amount) > 0,
+                lambda a, b: compare(a, b) > 0,
                 costs.NAMED_FLAT,
             ),
         ),
@@ -117,14 +146,14 @@ LIBRARY: Final = Library(
                 "quantity_is_less_than",
                 _BOTH,
                 BOOL,
-                lambda a, b: a.amount.compare(b.amount) < 0,
+                lambda a, b: compare(a, b) < 0,
                 costs.NAMED_FLAT,
             ),
         ),
         function(
             "compareTo",
             method(
-                "quantity_compare_to", _BOTH, INT, lambda a, b: a.amount.compare(b.amount), costs.NAMED_FLAT
+                "quantity_compare_to", _BOTH, INT, compare, costs.NAMED_FLAT
             ),
         ),
         function(

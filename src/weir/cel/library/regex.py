@@ -22,6 +22,7 @@ from weir.cel.library.declare import function, method, plain
 from weir.cel.library.simple_regex import translate
 from weir.cel.types import BOOL, INT, STRING, list_of
 from weir.cel.values import CostLimitExceeded, EvaluationError, Value
+from weir.cel.work import current, spend
 
 #: RE2's words → Go's words.
 _GO_WORDS: Final = {
@@ -39,8 +40,18 @@ _GO_WORDS: Final = {
     "invalid UTF-8": "invalid UTF-8",
     "invalid named capture group": "invalid named capture",
 }
-#: Bytes one `findAll` may look at: patterns that match nothing everywhere read the rest again and again.
-_MOST_READ: Final = 5_000_000
+#: Bytes RE2 may take for a program and its automata: 20,000 instructions. Its own default is sixteen times as much.
+_MEMORY: Final = 1 << 19
+#: Units of compiling: for each character, for a class of Unicode, for an instruction, and for a program that was too
+#: large in the end. Runs of optional parts take the square of their number.
+_PER_CHARACTER: Final = 6
+_PER_CLASS: Final = 4_000
+_PER_INSTRUCTION: Final = 8
+_TOO_LARGE: Final = 100_000
+_TOO_LARGE_WORDS: Final = "error parsing regexp: expression too large"
+#: Bytes times instructions for a unit: RE2 simulates all instructions for every byte when its automaton has too many
+#: states.
+_STEPS_PER_UNIT: Final = 10
 _UNANCHORED: Final = re2._Anchor.UNANCHORED
 
 
@@ -49,17 +60,20 @@ class RegexError(ValueError):
 
 
 class Regex:
-    """A compiled pattern. `test(text)` is truthy when it matches somewhere."""
+    """A compiled pattern. `test(text)` is truthy when it matches somewhere; `size` is the length of its program."""
 
-    __slots__ = ("_match", "test")
+    __slots__ = ("_match", "size", "test")
 
     def __init__(self, pattern: str) -> None:
-        self._match: Callable[..., Any] = _compile(pattern, capture=False)
-        self.test: Callable[[str], object] = _tester(pattern, self._match)
+        program = _compile(pattern)
+        self._match: Callable[..., Any] = program.Match
+        self.size: Final = max(program.ProgramSize(), program.ReverseProgramSize())
+        self.test: Callable[[str], object] = _tester(pattern, self._match, self.size)
 
     def find(self, text: str) -> str:
         """Return the first match, or ""."""
         octets = text.encode()
+        spend(len(octets) * self.size // _STEPS_PER_UNIT)
         start, end = self._match(_UNANCHORED, octets, 0, len(octets))[0]
         return "" if start < 0 else octets[start:end].decode()
 
@@ -67,14 +81,13 @@ class Regex:
         """Return the matches from left to right that do not overlap, at most *limit* (negative: all)."""
         octets = text.encode()
         found: list[str] = []
-        position, last_end, read = 0, -1, 0
+        position, last_end = 0, -1
         while position <= len(octets) and (limit < 0 or len(found) < limit):
+            # Whether a match reads a byte or all the rest is not known before.
+            spend(12 + (len(octets) - position) * self.size // _STEPS_PER_UNIT)
             start, end = self._match(_UNANCHORED, octets, position, len(octets))[0]
             if start < 0:
                 break
-            read += len(octets) - position
-            if read > _MOST_READ:
-                raise CostLimitExceeded
             if end == position:  # an empty match here
                 if start != last_end:
                     found.append("")
@@ -88,29 +101,45 @@ class Regex:
         return found
 
 
-def _tester(pattern: str, match: Callable[..., Any]) -> Callable[[str], object]:
+def _tester(pattern: str, match: Callable[..., Any], size: int) -> Callable[[str], object]:
     if (plain_pattern := translate(pattern)) is not None:
         compiled = re.compile(plain_pattern)
-        return compiled.match if plain_pattern.startswith(r"\A") else compiled.search
+        if plain_pattern.startswith(r"\A"):
+            return _paying(compiled.match, 1)
+        return _paying(compiled.search, 1 + size)  # an attempt at each place, each as long as the pattern
 
     def test(text: str) -> bool:
         octets = text.encode()
+        spend(len(octets) * size // _STEPS_PER_UNIT)
         return bool(match(_UNANCHORED, octets, 0, len(octets))[0][0] >= 0)
 
     return test
 
 
-def _compile(pattern: str, *, capture: bool) -> Callable[..., Any]:
+def _paying(search: Callable[[str], object], steps: int) -> Callable[[str], object]:
+    """Return *search*, which charges long texts with *steps* for each character."""
+
+    def test(text: str) -> object:
+        if len(text) > 64:
+            spend(len(text) * steps // _STEPS_PER_UNIT)
+        return search(text)
+
+    return test
+
+
+def _compile(pattern: str) -> Any:
+    """Return RE2's program of *pattern*."""
     options = re2.Options()
     options.log_errors = False
-    options.never_capture = not capture
+    options.never_capture = True
+    options.max_mem = _MEMORY
     if _uses_any_byte(pattern):
         raise RegexError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
         compiled = re2._Regexp(pattern, options)  # type: ignore[no-untyped-call]
     except re2.error as error:
         raise RegexError(_in_go_words(error, pattern)) from None
-    return compiled._regexp.Match  # type: ignore[no-any-return]
+    return compiled._regexp
 
 
 def _uses_any_byte(pattern: str) -> bool:
@@ -129,13 +158,13 @@ def _in_go_words(error: Exception, pattern: str) -> str:
         rest = pattern[pattern.find(argument) :]
         words, argument = "invalid named capture group", rest[: rest.find(">") + 1] or rest
     if words not in _GO_WORDS:
-        return "error parsing regexp: expression too large"
+        return _TOO_LARGE_WORDS
     return f"error parsing regexp: {_GO_WORDS[words]}: `{argument}`"
 
 
 @lru_cache(maxsize=512)
 def compile_regex(pattern: str) -> Regex:
-    """Return *pattern* compiled.
+    """Return *pattern* compiled; the caller has charged for it.
 
     >>> bool(compile_regex("^a+$").test("aaa")), compile_regex("b*").find_all("abc")
     (True, ['', 'b', ''])
@@ -146,9 +175,27 @@ def compile_regex(pattern: str) -> Regex:
     return Regex(pattern)
 
 
+def paid_regex(pattern: str) -> Regex:
+    """Return *pattern* compiled; an evaluation pays for it once, whether or not another one had it compiled."""
+    patterns = current().patterns
+    regex: Regex | None = patterns.get(pattern)
+    if regex is None:
+        classes = pattern.count("\\p") + pattern.count("\\P")
+        spend(300 + len(pattern) * _PER_CHARACTER + (len(pattern) ** 2 >> 7) + classes * _PER_CLASS)
+        try:
+            regex = compile_regex(pattern)
+        except RegexError as error:
+            if str(error) == _TOO_LARGE_WORDS:
+                spend(_TOO_LARGE)
+            raise
+        spend(regex.size * _PER_INSTRUCTION)
+        patterns[pattern] = regex
+    return regex
+
+
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return bool(compile_regex(pattern).test(text))
+        return bool(paid_regex(pattern).test(text))
     except RegexError as error:
         raise EvaluationError(str(error)) from None
 
@@ -163,7 +210,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 def _computed(pattern: str) -> Regex:
     try:
-        return compile_regex(pattern)
+        return paid_regex(pattern)
     except RegexError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
@@ -173,7 +220,9 @@ def _literal(args: Sequence[Value]) -> Regex | None:
     if args[1] is UNKNOWN or args[1].__class__ is not str:
         return None
     try:
-        return compile_regex(args[1])
+        return paid_regex(args[1])
+    except CostLimitExceeded:  # building a program has a bound as well
+        raise EvaluationError(_TOO_LARGE_WORDS) from None
     except RegexError as error:
         raise EvaluationError(str(error)) from None
 

@@ -17,9 +17,13 @@ from weir.cel.env import Library, Overload
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, INT, STRING, Type
 from weir.cel.values import EvaluationError
+from weir.cel.work import spend
 from weir.values.semver import SemverError, Version, parse_strict
 
 SEMVER: Final = types.opaque("kubernetes.Semver")
+#: Units of one character of a version that is longer than most; parts of one character are the worst.
+_PER_CHARACTER: Final = 5
+_SHORT: Final = 64
 
 
 class Semver:
@@ -32,7 +36,10 @@ class Semver:
         self.version: Final = version
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Semver and self.version.key == other.version.key
+        if other.__class__ is not Semver:
+            return False
+        _charge(self, other)
+        return self.version.key == other.version.key
 
     def __hash__(self) -> int:
         return hash(self.version)
@@ -75,9 +82,17 @@ def _parse(text: str, normalized: bool) -> Semver | str:
         return str(error)
 
 
+def _remembered(text: str, normalized: bool) -> Semver | str:
+    """Return what *text* spells; only short texts are kept."""
+    if len(text) <= _SHORT:
+        return _parse(text, normalized)
+    spend(len(text) * _PER_CHARACTER)
+    return _parse.__wrapped__(text, normalized)
+
+
 def parse(text: str, normalized: bool = False) -> Semver:
     """Return the version *text* spells, as an evaluation error when it spells none."""
-    found = _parse(text, normalized)
+    found = _remembered(text, normalized)
     if found.__class__ is Semver:
         return found
     raise EvaluationError(str(found))
@@ -85,10 +100,27 @@ def parse(text: str, normalized: bool = False) -> Semver:
 
 def is_semver(text: str, normalized: bool = False) -> bool:
     """Return whether *text* spells a version."""
-    return _parse(text, normalized).__class__ is Semver
+    return _remembered(text, normalized).__class__ is Semver
+
+
+def _charge(a: Semver, b: Semver) -> None:
+    """Charge for comparing the identifiers of two prereleases."""
+    if (identifiers := len(a.version.prerelease)) > 4 and len(b.version.prerelease) > 4:
+        spend(identifiers)
+
+
+def _greater(a: Semver, b: Semver) -> bool:
+    _charge(a, b)
+    return a.version.key > b.version.key
+
+
+def _less(a: Semver, b: Semver) -> bool:
+    _charge(a, b)
+    return a.version.key < b.version.key
 
 
 def _compare(a: Semver, b: Semver) -> int:
+    _charge(a, b)
     left, right = a.version.key, b.version.key
     return (left > right) - (left < right)
 
@@ -120,9 +152,8 @@ LIBRARY: Final = Library(
                 "semver_is_greater_than",
                 (SEMVER, SEMVER),
                 BOOL,
-                lambda a, b: a.version.key > b.version.key,
+                _greater,
                 costs.NAMED_FLAT,
-                inline="({0}.version.key>{1}.version.key)",
             ),
         ),
         function(
@@ -131,9 +162,8 @@ LIBRARY: Final = Library(
                 "semver_is_less_than",
                 (SEMVER, SEMVER),
                 BOOL,
-                lambda a, b: a.version.key < b.version.key,
+                _less,
                 costs.NAMED_FLAT,
-                inline="({0}.version.key<{1}.version.key)",
             ),
         ),
         function("compareTo", method("semver_compare_to", (SEMVER, SEMVER), INT, _compare, costs.NAMED_FLAT)),

@@ -11,24 +11,25 @@ from typing import Final
 from weir.cel import list_costs
 from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library
-from weir.cel.library.declare import bounded, function, plain
-from weir.cel.library.lists import identity, index_of
+from weir.cel.library.declare import function, plain
+from weir.cel.library.lists import identity, index_of, long_texts
 from weir.cel.types import BOOL, LIST_OF_A
 from weir.cel.values import Value
+from weir.cel.work import spend
 
-#: More comparisons than this are beyond any budget.
-_MOST_PAIRS: Final = 4_000_000
+#: Units of finding the identity of one element.
+_PER_ELEMENT: Final = 5
 
 
 def contains(whole: Sequence[Value], part: Sequence[Value]) -> bool:
     """Return whether every element of *part* is in *whole*."""
-    _affordable(whole, part)
+    _charge(whole, part)
     return all(map(_member(whole), part))
 
 
 def intersects(one: Sequence[Value], other: Sequence[Value]) -> bool:
     """Return whether the lists share an element."""
-    _affordable(one, other)
+    _charge(one, other)
     return any(map(_member(one), other))
 
 
@@ -37,9 +38,10 @@ def equivalent(one: Sequence[Value], other: Sequence[Value]) -> bool:
     return contains(one, other) and contains(other, one)
 
 
-def _affordable(one: Sequence[Value], other: Sequence[Value]) -> None:
-    """Stop before work that its price would not allow."""
-    bounded(len(one) * len(other), _MOST_PAIRS)
+def _charge(one: Sequence[Value], other: Sequence[Value]) -> None:
+    """Charge for looking at every element once; elements without an identity are charged when they are compared."""
+    spend((len(one) + len(other)) * _PER_ELEMENT)
+    spend((long_texts(one) + long_texts(other)) >> 8)
 
 
 def _member(values: Sequence[Value]) -> Callable[[Value], bool]:

@@ -53,7 +53,7 @@ from weir.cel.types import (
     Type,
 )
 from weir.cel.values import INT_MAX, INT_MIN, UINT_MAX, EvaluationError, UInt, Value
-from weir.cel.visits import visit
+from weir.cel.work import MOST_ELEMENTS, grow, search, spend
 
 INTEGER_OVERFLOW: Final = "integer overflow"
 UNSIGNED_OVERFLOW: Final = "unsigned integer overflow"
@@ -109,8 +109,24 @@ def _modulo_int(a: int, b: int) -> int:
 
 def join_lists(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
     """Return both lists as one; upstream makes a view of them, whatever their size, for the price of one."""
-    visit((len(a) + len(b)) // 8)
+    length = len(a) + len(b)
+    grow(length, MOST_ELEMENTS)
+    spend(length >> 3)
     return [*a, *b]
+
+
+def _join_texts(a: Value, b: Value) -> Value:
+    """Return both strings, or both bytes, as one."""
+    length = len(a) + len(b)
+    if length > 256:
+        grow(length)
+        spend(length >> 5)
+    return a + b
+
+
+def _contains(text: str, part: str) -> bool:
+    search(len(text), len(part))
+    return part in text
 
 
 def _divide_double(a: float, b: float) -> float:
@@ -125,14 +141,12 @@ def _divide_double(a: float, b: float) -> float:
 _ARITHMETIC: Final = (
     function(
         ADD,
-        plain("add_bytes", (BYTES, BYTES), BYTES, lambda a, b: a + b, costs.CONCATENATE, inline="({0}+{1})"),
+        plain("add_bytes", (BYTES, BYTES), BYTES, _join_texts, costs.CONCATENATE),
         plain("add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b, costs.FLAT, inline="({0}+{1})"),
         *SUMS,
         plain("add_int64", (INT, INT), INT, lambda a, b: int64(a + b), costs.FLAT, fails=True),
         plain("add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, join_lists, list_costs.ADD_LIST),
-        plain(
-            "add_string", (STRING, STRING), STRING, lambda a, b: a + b, costs.CONCATENATE, inline="({0}+{1})"
-        ),
+        plain("add_string", (STRING, STRING), STRING, _join_texts, costs.CONCATENATE),
         plain("add_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) + int(b)), costs.FLAT, fails=True),
     ),
     function(
@@ -298,9 +312,9 @@ _TEXT: Final = (
             "contains_string",
             (STRING, STRING),
             BOOL,
-            lambda s, t: t in s,
+            _contains,
             costs.CONTAINS,
-            inline="({1} in {0})",
+            inline="(({n0}<64 or search({n0},{n1})) and {1} in {0})",
         ),
     ),
     function(

@@ -14,23 +14,21 @@ from typing import Final
 
 from weir.cel import costs, list_costs
 from weir.cel.env import Library
-from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method, plain
+from weir.cel.library.declare import function, method, plain
 from weir.cel.types import INT, STRING, list_of
 from weir.cel.values import EvaluationError, type_of
+from weir.cel.work import MOST_ELEMENTS, grow, search, spend
 
 _STRINGS: Final = list_of(STRING)
 #: Unicode's white space; Python's strip() would also take U+001C to U+001F.
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
-_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-_ESCAPES: Final = {
-    ord(char): escape
-    for char, escape in zip(
-        '\a\b\f\n\r\t\v\\"', ("\\a", "\\b", "\\f", "\\n", "\\r", "\\t", "\\v", "\\\\", '\\"'), strict=True
-    )
-}
+#: Escapes of a CEL literal; the backslash first, because the others bring new ones.
+_ESCAPES: Final = (
+    ("\\", "\\\\"), ("\a", "\\a"), ("\b", "\\b"), ("\f", "\\f"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
+    ("\v", "\\v"), ('"', '\\"'),
+)  # fmt: skip
 
 
 def _out_of_range(index: int) -> EvaluationError:
@@ -50,25 +48,37 @@ def index_of(text: str, part: str, offset: int = 0) -> int:
         raise _out_of_range(offset)
     if not part:
         return min(offset, len(text))
+    search(len(text), len(part))
     return text.find(part, offset)
 
 
 def last_index_of(text: str, part: str, offset: int | None = None) -> int:
     """Return where *part* starts last at or before *offset*, or -1."""
     if offset is None:
-        return text.rfind(part)
-    if offset < 0:
+        offset = len(text) - 1 if part else len(text)
+    elif offset < 0:
         raise _out_of_range(offset)
     if not part:
         return min(offset, len(text))
-    return -1 if offset >= len(text) else text.rfind(part, 0, offset + len(part))
+    if offset >= len(text):
+        return -1
+    search(len(text), len(part))
+    spend((len(text) + len(part)) >> 4)
+    # str.rfind takes len(text)·len(part) steps at worst; str.find, of both reversed, takes their sum.
+    end = min(offset + len(part), len(text))
+    position = text[:end][::-1].find(part[::-1])
+    return position if position < 0 else end - position - len(part)
 
 
 def replace(text: str, old: str, new: str, limit: int = -1) -> str:
     """Return *text* with at most *limit* (negative: all) of *old* replaced by *new*."""
+    search(len(text), len(old))
+    spend((len(text) + len(old)) >> 2)
     if len(new) > len(old):
         count = text.count(old) if limit < 0 else min(text.count(old), limit)
-        bounded(len(text) + count * (len(new) - len(old)), MOST_CHARACTERS)
+        length = len(text) + count * (len(new) - len(old))
+        grow(length)
+        spend(length >> 5)
     return text.replace(old, new, limit if limit >= 0 else -1)
 
 
@@ -76,6 +86,12 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
     """Return the parts of *text*, at most *limit* (negative: all); between all characters for ""."""
     if limit == 0:
         return []
+    # A part takes as long as eight characters to search through, and there are no more parts than characters.
+    search(len(text), len(separator))
+    parts = text.count(separator) + 1
+    parts = parts if limit < 0 else min(parts, limit)
+    grow(parts, MOST_ELEMENTS)
+    spend(parts >> 1)
     if not separator:
         return list(text) if limit < 0 or limit >= len(text) else [*text[: limit - 1], text[limit - 1 :]]
     return text.split(separator, limit - 1 if limit > 0 else -1)
@@ -83,10 +99,13 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def join(parts: Sequence[str], separator: str = "") -> str:
     """Return *parts* in one string with *separator* between them."""
+    spend(len(parts))
     for part in parts:
         if part.__class__ is not str:  # a list from dyn
             raise EvaluationError(f"unsupported type conversion from '{type_of(part).name}' to string")
-    bounded(sum(map(len, parts)) + len(separator) * len(parts), MOST_CHARACTERS)
+    length = sum(map(len, parts)) + len(separator) * len(parts)
+    grow(length)
+    spend(length >> 5)
     return separator.join(parts)
 
 
@@ -97,22 +116,40 @@ def substring(text: str, start: int, end: int | None = None) -> str:
     for index in (start,) if end is None else (start, end):
         if not 0 <= index <= len(text):
             raise _out_of_range(index)
+    spend((len(text) if end is None else end) - start >> 6)
     return text[start:end]
 
 
 def quote(text: str) -> str:
     """Return *text* as a CEL string literal in double quotes."""
-    return f'"{text.translate(_ESCAPES)}"'
+    spend(len(text) >> 2)
+    for char, escape in _ESCAPES:
+        if char in text:
+            text = text.replace(char, escape)
+    grow(len(text))
+    return f'"{text}"'
 
 
 def lower_ascii(text: str) -> str:
     """Return *text* with A-Z in lower case."""
-    return text.lower() if text.isascii() else text.translate(_LOWER)
+    spend(len(text) >> 4)
+    if text.isascii():
+        return text.lower()
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def upper_ascii(text: str) -> str:
     """Return *text* with a-z in upper case."""
-    return text.upper() if text.isascii() else text.translate(_UPPER)
+    spend(len(text) >> 4)
+    if text.isascii():
+        return text.upper()
+    return text.encode("utf-8", "surrogatepass").upper().decode("utf-8", "surrogatepass")
+
+
+def trim(text: str) -> str:
+    """Return *text* without white space at its ends."""
+    spend(len(text) >> 3)
+    return text.strip(_SPACE)
 
 
 LIBRARY: Final = Library(
@@ -170,7 +207,7 @@ LIBRARY: Final = Library(
             ),
         ),
         function(
-            "trim", method("string_trim", (STRING,), STRING, lambda text: text.strip(_SPACE), costs.REWRITE)
+            "trim", method("string_trim", (STRING,), STRING, trim, costs.REWRITE)
         ),
         function("upperAscii", method("string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE)),
         function(

@@ -15,6 +15,7 @@ from weir.cel.env import Function, Overload
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import DURATION, INT, STRING, TIMESTAMP
 from weir.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp
+from weir.cel.work import spend
 from weir.values.timestamp import (
     MAX_SECONDS,
     MIN_SECONDS,
@@ -25,6 +26,8 @@ from weir.values.timestamp import (
     zone_offset,
 )
 
+#: Units of looking for the file of a zone that does not exist.
+_UNKNOWN_ZONE: Final = 1_500
 TIMESTAMP_OVERFLOW: Final = "timestamp overflow"
 
 
@@ -97,9 +100,11 @@ DIFFERENCES: Final = (
 
 
 def _shown(at: Timestamp, zone: str = "") -> CalendarTime:
+    spend(len(zone) * 2)
     try:
         return calendar_time(at.ns, zone_offset(zone, at.ns) if zone else 0)
     except ZoneError as error:
+        spend(_UNKNOWN_ZONE)
         raise EvaluationError(str(error)) from None
 
 

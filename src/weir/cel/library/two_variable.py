@@ -15,17 +15,20 @@ from weir.cel.library.conversions import string_of_bool
 from weir.cel.library.declare import function, plain
 from weir.cel.types import K, V, map_of
 from weir.cel.values import ABSENT, EvaluationError, Value, find_key
+from weir.cel.work import spend
 
 _MAP: Final = map_of(K, V)
 
 
 def insert(into: dict[Any, Any], key: Value, value: Value) -> dict[Any, Any]:
     """Return *into* with one more entry, as a new map."""
+    spend(len(into) >> 2)
     return insert_in_place(dict(into), key, value)
 
 
 def insert_all(into: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
     """Return *into* with the entries of another map, as a new map."""
+    spend((len(into) >> 2) + len(entries) * 4)
     return insert_all_in_place(dict(into), entries)
 
 

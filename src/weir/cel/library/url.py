@@ -15,9 +15,12 @@ from weir.cel.env import Function, Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, STRING, Type, list_of, map_of
 from weir.cel.values import EvaluationError
+from weir.cel.work import spend
 from weir.values.url import Url, UrlError, check_request_uri, parse_url
 
 URL_TYPE: Final = types.opaque("kubernetes.URL")
+#: Units of one character that is escaped or unescaped.
+_PER_CHARACTER: Final = 5
 
 
 class URL:
@@ -30,7 +33,10 @@ class URL:
         self.url: Final = url
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is URL and str(self.url) == str(other.url)
+        if other.__class__ is not URL:
+            return False
+        spend((_length(self.url) + _length(other.url)) * _PER_CHARACTER)
+        return str(self.url) == str(other.url)
 
     def __hash__(self) -> int:
         return hash(str(self.url))
@@ -42,8 +48,13 @@ class URL:
         return f"URL({str(self.url)!r})"
 
 
+def _length(url: Url) -> int:
+    return len(url.path) + len(url.host) + len(url.raw_query) + len(url.fragment) + len(url.opaque)
+
+
 def parse(text: str) -> URL:
     """Return the URL *text* writes, as an evaluation error when it writes none."""
+    spend(len(text) * 2 * _PER_CHARACTER)
     try:
         return URL(parse_url(text))
     except UrlError as error:
@@ -52,6 +63,7 @@ def parse(text: str) -> URL:
 
 def is_url(text: str) -> bool:
     """Return whether *text* writes an absolute URL or path."""
+    spend(len(text) * _PER_CHARACTER)
     try:
         check_request_uri(text)
     except UrlError:
@@ -60,7 +72,16 @@ def is_url(text: str) -> bool:
 
 
 def _part(name: str, id: str, read: Callable[[Url], str]) -> Function:
-    return function(name, method(id, (URL_TYPE,), STRING, lambda of: read(of.url), costs.NAMED_FLAT))
+    def part(of: URL) -> str:
+        spend((len(of.url.path) + len(of.url.host)) * _PER_CHARACTER)
+        return read(of.url)
+
+    return function(name, method(id, (URL_TYPE,), STRING, part, costs.NAMED_FLAT))
+
+
+def _query(of: URL) -> dict[str, list[str]]:
+    spend(len(of.url.raw_query) * _PER_CHARACTER)
+    return of.url.query()
 
 
 LIBRARY: Final = Library(
@@ -79,7 +100,7 @@ LIBRARY: Final = Library(
                 "url_get_query",
                 (URL_TYPE,),
                 map_of(STRING, list_of(STRING)),
-                lambda of: of.url.query(),
+                _query,
                 costs.NAMED_FLAT,
             ),
         ),

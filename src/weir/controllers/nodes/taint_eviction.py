@@ -27,7 +27,7 @@ from weir.objects.kind import Kind
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.taints.eviction import stay
-from weir.taints.expression import Expressions
+from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING, Evaluate
 
 EVENT_REASON: Final = "TaintManagerEviction"
@@ -158,6 +158,8 @@ class TaintEviction(Controller):
         self._unreadable.look(
             pod.tolerations, taints, self._gates, self._evaluate, now=now.timestamp(), pod=about, node=node
         )
+        if warning := self.expressions.warning(pod.metadata.uid, pod.tolerations):
+            yield Record(ObjectReference("Pod", key.name, key.namespace), "Warning", STOPPED_REASON, warning)
         if allowed.for_ever:
             yield from self._cancel(key)
             return

@@ -36,7 +36,7 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import UnreadableValues
-from weir.taints.expression import Expressions
+from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import Evaluate
 
 DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
@@ -158,6 +158,8 @@ class _Round:
         should = {
             node.name: self._controller.judge(self._pattern, node, whose, self._now) for node in self._nodes
         }
+        if warning := self._controller.expressions.warning(self._uid, self._pattern.tolerations):
+            yield Record(about(self._set, DAEMONSETS), "Warning", STOPPED_REASON, warning)
         desired = sum(answer.run for answer in should.values())
         surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
         for node in self._nodes:

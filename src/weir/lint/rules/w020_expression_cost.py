@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from weir.cel import CompileError
+from weir.cel.env import COST_LIMIT
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
-from weir.taints.expression import COST_LIMIT, check_expression, estimate
+from weir.taints.expression import check_expression, estimate
 
 #: From here on a small change of the expression, or of the sizes Kubernetes assumes, can be one too much.
 _NEAR: Final = COST_LIMIT // 2

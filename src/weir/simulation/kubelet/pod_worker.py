@@ -38,7 +38,7 @@ from weir.simulation.kubelet.pod_status import status_of
 from weir.simulation.kubelet.programs.environment import Objects, reads_services, references
 from weir.simulation.kubelet.programs.files import Files
 from weir.simulation.kubelet.programs.play import Stage
-from weir.taints.expression import Expressions
+from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING
 
 PODS: Final = by_kind("v1", "Pod")
@@ -316,6 +316,8 @@ class PodWorker:
             answer = admit_system(pod, node)
             if answer:
                 answer = admit(view, node_view, list(self._others(pod)), self._gates, evaluate)
+            if warning := self.expressions.warning(view.metadata.uid, view.tolerations):
+                self._record(pod, "Warning", STOPPED_REASON, warning)
         except (ViewError, ValueError) as error:
             answer = Admission(
                 "UnexpectedAdmissionError", f"Unexpected error while attempting to admit: {error}"
