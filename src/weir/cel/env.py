@@ -83,8 +83,8 @@ class Overload:
     specialize: called when the program is built, with constants or UNKNOWN for each argument; may return
         a Specialized or None; EvaluationError raised here is a program error. Example: a literal regex.
     cost: runtime rule; None = 1. static: static rule; None = 1, no result size.
-    effort: tenths of a unit of work (weir.cel.work) of one call with small operands; what grows with them the implementation
-        charges itself.
+    effort: tenths of a unit of work (weir.cel.work) of one call with small operands; what grows with them is charged
+        by the implementation.
     """
 
     id: str

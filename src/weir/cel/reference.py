@@ -79,9 +79,7 @@ class _Lazy:
         self.scope = scope
 
 
-def run(
-    root: Step, env: Env, variables: Mapping[str, Value], work: int = MOST_WORK
-) -> tuple[Value, int]:
+def run(root: Step, env: Env, variables: Mapping[str, Value], work: int = MOST_WORK) -> tuple[Value, int]:
     """The value of *root* and what it cost; raises EvaluationError or CostLimitExceeded, both with `.cost`."""
     evaluator = Evaluator(env, variables)
     begin(work)

@@ -1,11 +1,12 @@
 """Work meter of one evaluation: a bound on CPU time beside the cost that Kubernetes counts.
 
-Spec: decisions 39 and 105. Kubernetes' runtime cost is a promise about results and stays as upstream has it, but it does
-not say how long something takes here: `duration(s)` costs 1 whatever the length of `s`, `[x, x]` forty times inside
-itself shows 2^40 elements for a few hundred, and 140,000 calls of `string(timestamp)` are within the budget. Every
-evaluation therefore has a second budget in units of about 100 ns: loops charge each pass with the effort of what they
-contain (`Overload.effort`, in tenths of a unit; weir.cel.codegen), functions whose work grows with their operands charge by size before
-they begin (`spend`). An evaluation that used up its units ends as one over its cost does; nothing absorbs that.
+Spec: decisions 39 and 105. Kubernetes' runtime cost is a promise about results and stays as upstream has it, but it
+does not say how long something takes here: `duration(s)` costs 1 whatever the length of `s`, `[x, x]` forty times
+inside itself shows 2^40 elements for a few hundred, and 140,000 calls of `string(timestamp)` are within the budget.
+Every evaluation therefore has a second budget in units of about 100 ns: loops charge each pass with the effort of what
+they contain (`Overload.effort`, in tenths of a unit; weir.cel.codegen), functions whose work grows with their operands
+charge by size before they begin (`spend`). An evaluation that used up its units ends as one over its cost does;
+nothing absorbs that.
 Charging before the work is what makes the bound hold: no clock can interrupt C code.
 What surprises: Python keeps the frames in chunks of 16 KiB, and a walk that goes to and fro over the end of one
 maps and unmaps memory with every call: at an unlucky depth of the stack the same evaluation takes seven times as long.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.observe.endpoint import Pages
     from weir.observe.logs import Log
-    from weir.observe.stopping import stop_on
 
 #: What runs until it is cancelled, and what it shows about itself.
 Component = tuple[Callable[[], Coroutine[Any, Any, None]], "Pages"]

@@ -195,10 +195,10 @@ def _env(environment: str) -> Env:
 
 def _report(text: str, environment: str) -> dict[str, Any]:
     from weir.cel.admission import long_name
+    from weir.cel.env import COST_LIMIT
     from weir.cel.program import check_expression
     from weir.cel.source import CompileError
     from weir.cel.values import CelError
-    from weir.cel.env import COST_LIMIT
 
     env = _env(environment)
     report: dict[str, Any] = {

@@ -101,7 +101,7 @@ class UnreadableValues:
         if outcome is Outcome.EXPRESSION_FAILED:
             from weir.taints.expression import shared  # loads the language, which most pods do not need
 
-            error = (self._expressions or shared()).judge(toleration.expression, taint).error
+            error = (self._expressions or shared()).failure(toleration.expression, taint)
             about = {"err": error, "expression": toleration.expression, "taint": taint.value, **about}
         elif outcome in (Outcome.TOLERATION_NOT_AN_INTEGER, Outcome.TOLERATION_NOT_A_VERSION):
             about = {"err": _ERRORS[outcome], "toleration": toleration.value, **about}

@@ -95,7 +95,9 @@ class Scheduler(ScheduleOne):
         )
         self._decisions = 0
         self._evaluating: deque[QueuedPod] = deque()  #: pods whose expressions are being evaluated
-        self._evaluated: deque[QueuedPod] = deque()  #: pods whose expressions were, and whose turn it is again
+        self._evaluated: deque[QueuedPod] = (
+            deque()
+        )  #: pods whose expressions were, and whose turn it is again
         self._more_to_evaluate = asyncio.Event()
         self._absent: set[str] = set()  #: kinds that the server does not have
         self._popped = asyncio.Event()

@@ -37,8 +37,8 @@ CACHE_CAPACITY: Final = 10_000
 MOST_STOPPED: Final = 4_096
 #: Units of work (weir.cel.work) that no component notices, about 100 µs; expressions people write take a tenth of it.
 UNNOTICED: Final = 1_000
-#: Units beyond that an expression may use of one component in `WINDOW_SECONDS`: four times an evaluation's.
-ALLOWANCE: Final = 4 * work.MOST_WORK
+#: Units beyond that an expression may use of one component in `WINDOW_SECONDS`: twice an evaluation's.
+ALLOWANCE: Final = 2 * work.MOST_WORK
 WINDOW_SECONDS: Final = 60.0
 #: Reason of the event about a stopped expression.
 STOPPED_REASON: Final = "TolerationExpressionStopped"
@@ -192,6 +192,19 @@ class Expressions:
             Outcome.EXPRESSION_FAILED: self._failed,
         }
 
+    def failure(self, expression: str, taint: Taint) -> str:
+        """Return why *expression* fails for *taint*, empty if it does not; in one evaluation, and none once stopped."""
+        if expression not in self.stopped:
+            try:
+                value = self.programs.compile(expression, ENV).evaluate({"taint": taint})
+            except CostLimitExceeded as error:
+                self._stop(expression, str(error))
+            except CelError as error:
+                return str(error)
+            else:
+                return "" if value.__class__ is bool else _not_a_bool(value)
+        return self.stopped.get(expression, "")
+
     def judge(self, expression: str, taint: Taint) -> Judgement:
         """Return the same answer with its reasons."""
         variables = {"taint": taint}
@@ -205,13 +218,17 @@ class Expressions:
             value, cost = program.run(variables)
             outcome, error = _outcome(value), ""
             if outcome is Outcome.EXPRESSION_FAILED:
-                error = f"the result is of type {type_of(value)}, not bool"
+                error = _not_a_bool(value)
         except CostLimitExceeded as failure:  # its parts would be evaluated again, one by one
             return Judgement(Outcome.EXPRESSION_FAILED, expression, 0, failure.cost, str(failure))
         except CelError as failure:
             outcome, cost, error = Outcome.EXPRESSION_FAILED, getattr(failure, "cost", 0), str(failure)
         part = reasons.decide(expression, ENV, variables, self.programs.compile)
         return Judgement(outcome, part.text, part.position, cost, error)
+
+
+def _not_a_bool(value: Value) -> str:
+    return f"the result is of type {type_of(value)}, not bool"
 
 
 def _outcome(value: Value) -> Outcome:
@@ -233,6 +250,15 @@ def evaluate(expression: str, taint: Taint) -> Outcome:
     <Outcome.EXPRESSION_FAILED: 'has an expression that fails for it'>
     """
     return shared().evaluate(expression, taint)
+
+
+def failure(expression: str, taint: Taint) -> str:
+    """Return why *expression* fails for *taint*; empty if it does not.
+
+    >>> failure("taint.value.size()", Taint("a", "b"))
+    'the result is of type int, not bool'
+    """
+    return shared().failure(expression, taint)
 
 
 def decide(expression: str, taint: Taint) -> Judgement:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from weir.cel import types
-from weir.cel.env import Env
+from weir.cel.env import COST_LIMIT, Env
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.program import check_expression
 from weir.devices.expression import environment
-from weir.cel.env import COST_LIMIT
 from weir.taints.expression import ENV
 
 MAX = 2**64 - 1

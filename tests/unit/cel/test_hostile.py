@@ -12,11 +12,11 @@ from contextlib import suppress
 import pytest
 
 from weir.cel.admission import refuse
+from weir.cel.env import COST_LIMIT
 from weir.cel.program import compile
 from weir.cel.types import BOOL
 from weir.cel.values import CelError, CostLimitExceeded
 from weir.objects.core import Taint
-from weir.cel.env import COST_LIMIT
 from weir.taints.expression import ENV
 
 SECONDS = 0.6

@@ -190,6 +190,12 @@ class _Loop:
         if isinstance(step, Invoke) and step.args and self.is_accumulator(step.args[0]):
             ids = {overload.id for overload in step.candidates}
             added = step.args[1]
+            if ids == {"add_list"} and isinstance(added, Const) and added.value.__class__ is list:
+                emitter.cost(2)
+                emitter.effort(5)
+                guard = f"if {self.accu}.__class__ is list: " if self.may_fail else ""
+                emitter.emit(f"{guard}{self.accu}.extend({emitter.gen_const(added).text})")
+                return
             if ids == {"add_list"} and isinstance(added, NewList):
                 if len(added.elements) == 1 and not added.optional:
                     self.append(added.elements[0])

@@ -116,8 +116,9 @@ class Writer:
         place, level = len(self.lines) - 1, self.level
         self.efforts.append(_PASS)
         yield
-        charge = f"m.left -= {-(-self.efforts.pop() // 10)}\n{' ' * level}if m.left < 0: raise {self.constant(runtime.over)}(c)"
-        self.lines[place] = " " * level + charge
+        indent, units = " " * level, -(-self.efforts.pop() // 10)
+        check = f"if m.left < 0: raise {self.constant(runtime.over)}(c)"
+        self.lines[place] = f"{indent}m.left -= {units}\n{indent}{check}"
 
     def cost(self, amount: int) -> None:
         self.pending[-1] += amount

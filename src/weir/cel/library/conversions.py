@@ -55,7 +55,9 @@ def int_of_string(text: str) -> int:
     """Return the int a decimal text means."""
     spend(len(text) >> 2)
     if _SIGNED.match(text) and len(digits := _digits(text)) < _MOST_DIGITS:
-        number = int(digits or "0") * (-1 if text[0] == "-" else 1)  # int() refuses thousands of leading zeros
+        number = int(digits or "0") * (
+            -1 if text[0] == "-" else 1
+        )  # int() refuses thousands of leading zeros
         if -(2**63) <= number < 2**63:
             return number
     raise _cannot(INT)

@@ -16,7 +16,6 @@ from weir.cel.values import Value
 Impl = Callable[..., Value] | None
 
 
-
 def method(
     id: str,
     params: tuple[Type, ...],

@@ -1,4 +1,4 @@
-"""Efforts of calls with small operands, in tenths of a unit of work (10 ns), where they are more than a short function's.
+"""Efforts of calls with small operands, in tenths of a unit of work (10 ns), where they exceed a short function's.
 
 Measured, and held by tests/property/test_cel_work.py; what grows with its operands is charged by the function itself
 (weir.cel.work).
@@ -49,7 +49,8 @@ EFFORTS: Final[dict[str, int]] = {
     "string_lower_ascii": 60, "string_upper_ascii": 60, "strings_quote": 120, "string_format": 300,
     "matches": 250, "matches_string": 250, "string_find_string": 250, "string_find_all_string": 300,
     "string_find_all_string_int": 300,
-    "optional_ofNonZeroValue": 100, "list_a_index_of_int": 200, "list_a_last_index_of_int": 100, "list_includes_dyn_dyn": 150, "list_flatten": 150,
+    "optional_ofNonZeroValue": 100, "list_a_index_of_int": 200, "list_a_last_index_of_int": 100,
+    "list_includes_dyn_dyn": 150, "list_flatten": 150,
     "list_flatten_int": 150, "list_distinct": 120, "list_sets_contains_list": 200, "list_sets_intersects_list": 200,
     "list_sets_equivalent_list": 400,
     "string_to_url": 2200, "is_url_string": 900, "url_get_query": 200, "url_get_scheme": 100, "url_get_host": 100,

@@ -372,9 +372,7 @@ LIBRARY: Final = Library(
         ),
         function(
             "reverse",
-            method(
-                "list_reverse", (LIST_OF_A,), LIST_OF_A, reverse, list_costs.REVERSE
-            ),
+            method("list_reverse", (LIST_OF_A,), LIST_OF_A, reverse, list_costs.REVERSE),
         ),
         function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, list_costs.DISTINCT)),
     ),

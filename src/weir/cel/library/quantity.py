@@ -152,9 +152,7 @@ LIBRARY: Final = Library(
         ),
         function(
             "compareTo",
-            method(
-                "quantity_compare_to", _BOTH, INT, compare, costs.NAMED_FLAT
-            ),
+            method("quantity_compare_to", _BOTH, INT, compare, costs.NAMED_FLAT),
         ),
         function(
             "asApproximateFloat",

@@ -206,9 +206,7 @@ LIBRARY: Final = Library(
                 "string_substring_int_int", (STRING, INT, INT), STRING, substring, costs.REWRITE, fails=True
             ),
         ),
-        function(
-            "trim", method("string_trim", (STRING,), STRING, trim, costs.REWRITE)
-        ),
+        function("trim", method("string_trim", (STRING,), STRING, trim, costs.REWRITE)),
         function("upperAscii", method("string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE)),
         function(
             "join",
