@@ -140,6 +140,7 @@ ACROSS = {
     "explain/test_judging.py": "the judges of every reason",
     "lint/test_options.py": "the options of weir lint, on files and formats together",
     "scheduler/plugins/test_dynamic_resources_answers.py": "what DynamicResources tells people, and its scores",
+    "taints/test_slow_expressions.py": "what components do with expressions that take long",
     "test_bench_growth.py": "a folder of the repository",
     "test_bench_table.py": "a folder of the repository",
     "test_changelog.py": "a folder of the repository",
@@ -149,8 +150,8 @@ ACROSS = {
     "validate/test_long_lists.py": "the package as a whole",
     "validate/test_two_passes.py": "the package as a whole",
     "validate/test_vectors.py": "the package as a whole",
-    "whatif/test_copy.py": "the run of a copy, with those that only take room in it",
     "values/test_go_numbers.py": "duration and floats, as Go writes them",
+    "whatif/test_copy.py": "the run of a copy, with those that only take room in it",
 }
 SOURCE = TESTS.parent / "src" / "weir"
 
