@@ -56,7 +56,7 @@ class ForecastScheduler(ScheduleOne):
         self._timeline = timeline
         self.metrics = SchedulerMetrics()
         self._log = Log("weir.forecast")
-        expressions = Expressions()
+        self.expressions = expressions = Expressions()
         self._decision_log = DecisionLog(self._log, timeline, expressions)
         self._rng = random.Random(seed)
         self.state = ClusterState(
