@@ -28,23 +28,23 @@ def stop_on(stop: Callable[[], object], *signals: signal.Signals) -> None:
     loop = asyncio.get_running_loop()
     stopped = False
 
-    def heard() -> None:
+    def stop_once() -> None:
         nonlocal stopped
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         if not stopped:
             stopped = True
             stop()
 
-    def come(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if not stopped:
             signal.signal(signal.SIGALRM, _interrupt)
             signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
-            loop.call_soon_threadsafe(heard)
+            loop.call_soon_threadsafe(stop_once)
 
     for number in signals:
         # The loop has to be woken from its waiting: it is by a handler of its own, which is then replaced.
-        loop.add_signal_handler(number, heard)
-        signal.signal(number, come)
+        loop.add_signal_handler(number, stop_once)
+        signal.signal(number, on_signal)
         signal.siginterrupt(number, False)
 
 
