@@ -268,7 +268,9 @@ def summary(found: Forecast, there: set[str]) -> dict[str, Any]:
         ),
         "ends": ends,
         "workloads": sorted(
-            (each.name, each.before, each.after, each.pods, each.left, each.waiting, each.lost, each.why)
+            (each.name, each.before, each.pods, each.waiting, each.lost, each.why, each.circle is not None)
+            # how often, and where it is at the end, depends on for how long a loop is followed
+            + ((each.after, each.left) if each.circle is None else ())
             for each in found.workloads
         ),
         "circles": [(each.workload, each.nodes, each.cause.say(), each.pods) for each in found.circles],

@@ -59,6 +59,7 @@ _answer_options: Final = together(
     click.option(
         "--seed", type=int, default=0, show_default=True, help="Another one breaks ties differently."
     ),
+    click.option("--baseline", is_flag=True, help="Also show what happens without the change."),
     click.option("--explain", default="", metavar="POD", help="Tell what happens to this pod, step by step."),
     asked_gates_option(),
 )
@@ -160,6 +161,7 @@ def _ask(
     until: str,
     seed: int,
     explain: str,
+    baseline: bool,
     given: Mapping[str, bool],
 ) -> int:
     from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
@@ -194,6 +196,11 @@ def _ask(
             unseen = list(not_considered(found, unread))
             for line in text(found, known.line(), unseen, show_all=show_all, colour=colour, width=width):
                 say(line)
+            if baseline and found.baseline is not None:
+                say("")
+                shown = replace(found.baseline, said=("change nothing",))
+                for line in text(shown, known.line(), unseen, show_all=show_all, colour=colour, width=width):
+                    say(line)
     else:
         (gates, found), *others = answers
         document = machine(found, gates)
@@ -204,7 +211,7 @@ def _ask(
 
             document = plan(document, found.uids, now)
         emit(document, "json" if output == "plan" else output)
-    if len(answers) > 1:
+    if len(answers) > 1 or answers[0][1].ended_early:
         return CANNOT_SAY
     return FINDINGS if answers[0][1].bad else FINE
 
@@ -383,9 +390,9 @@ def text(
         yield from colored(
             f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}."
         )
-    if found.anyway:
+    if anyway := words.goes_on_anyway(found):
         yield ""
-        yield from colored(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
+        yield from colored(anyway)
     if found.story:
         yield ""
         yield from found.story

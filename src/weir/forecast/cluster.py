@@ -146,6 +146,10 @@ class ForecastCluster:
         """Let time pass: whatever is due meanwhile happens at its time."""
         self.clock.pass_time(seconds)
 
+    def suspend_evictions(self, owners: set[str]) -> None:
+        """Evict no pod of these controllers (uids) from now on."""
+        self.plane.controllers.suspended |= owners
+
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let *work* go on beside the components, until it ends."""
         self.clock.run(work)

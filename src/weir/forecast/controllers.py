@@ -34,7 +34,7 @@ from weir.controllers.runtime.create_backoff import CreateBackoff
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.disruption_target import disruption_target
 from weir.controllers.runtime.expectations import is_deleting
-from weir.controllers.runtime.listers import NODES, PODS, Listers, decoder, prepare
+from weir.controllers.runtime.listers import NODES, PODS, Listers, controllers_of, decoder, prepare
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.worker import only_after_success
 from weir.forecast.client import ObjectsClient
@@ -47,6 +47,7 @@ from weir.objects.kinds import hub_of
 from weir.observe.logs import Log
 
 Document = dict[str, Any]
+_START_SECONDS: Final = 0.001
 #: Controllers that have nothing to decide before there is an object of these kinds.
 _ASLEEP_WITHOUT: Final = {
     "daemonset-controller": ("DaemonSet",),
@@ -99,6 +100,8 @@ class Controllers:
     ) -> None:
         self.timeline, self.objects, self.client = timeline, objects, client
         self.metrics, self.log = ControllerMetrics(), Log("weir.forecast")
+        self.starting = True  #: whether controllers still look at what there is for the first time
+        self.suspended: set[str] = set()  #: uids of controllers whose pods are not evicted any more
         chosen = list(controllers)
         kinds = dict.fromkeys(kind for each in chosen for kind in each.kinds if hub_of(kind) is kind)
         self.listers = Listers({})
@@ -137,6 +140,10 @@ class Controllers:
                 continue
             for kind in kinds:
                 self.objects.listen(kind, partial(self._start, worker))
+        self.timeline.after(_START_SECONDS, self._started)
+
+    def _started(self) -> None:
+        self.starting = False
 
     @staticmethod
     def _start(worker: Worker, old: Document | None, new: Document | None) -> None:
@@ -232,7 +239,10 @@ class Worker:
         elif isinstance(action, Retry):
             raise Requeue(action.why)
         elif isinstance(action, Evict):
-            self._timeline.soon(partial(self._evict, action))  # beside everything else that is ready
+            if self._host.starting:
+                self._timeline.soon(partial(self._evict, action))  # all have looked at what there is by then
+            else:
+                self._evict(action)
         elif isinstance(action, Delete):
             self._delete(action)
         elif isinstance(action, Patch):
@@ -247,6 +257,9 @@ class Worker:
         eviction = action.eviction
         pod = self._host.objects.find(PODS, eviction.namespace, eviction.name)
         same = pod is not None and pod["metadata"]["uid"] == eviction.uid
+        if pod is not None and same and self._host.suspended.intersection(controllers_of(pod)):
+            self.controller.eviction_ended(action)
+            return
         if pod is not None and same and not (eviction.unless_deleting and is_deleting(pod)):
             condition = disruption_target(
                 pod,

@@ -398,10 +398,10 @@ class Objects:
             others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
             status["conditions"] = [*others, condition]
         _, pending, grace = begin_deletion(PODS, new, None, self.now)
+        if new != pod:
+            self._store(PODS, new)
         if not pending and not new["metadata"].get("finalizers") and grace <= 0:
             self._remove(PODS, new)
-        elif new != pod:
-            self._store(PODS, new)
 
     def evict(self, namespace: str, name: str) -> None:
         """Delete a pod unless a disruption budget forbids it; raises TooManyRequests."""

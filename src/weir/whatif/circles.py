@@ -64,7 +64,8 @@ def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
         recent = driven[-ROUNDS:]
         times = [one.left or 0.0 for one in recent]
         gaps = [b - a for a, b in pairwise(times)]
-        if history.last_seen - times[-1] > 3 * max(gaps[-1], 1.0):
+        ended = history.last_seen - times[-1] > 3 * max(gaps[-1], 1.0)
+        if ended and life.owner_uid not in history.suspended:
             continue  # it has come to an end: a Job that gave up, a taint that was taken away
         cause = recent[-1].cause
         assert cause is not None

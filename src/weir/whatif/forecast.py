@@ -124,6 +124,15 @@ class Forecast:
     ] = ()  #: pods that find a place without the change, though the cluster says otherwise
 
     control_plane: str = ""  #: why a copy of the whole control plane was run; "": it was not
+    ended_early: bool = False  #: so much went on that what comes after `looked` was not looked at
+    baseline: Forecast | None = field(default=None, repr=False)  #: of the cluster without the change
+
+    @property
+    def touches(self) -> bool:
+        """Whether anything happens to pods or budgets."""
+        return bool(
+            self.leaving or self.circles or self.workloads or self.budgets or self.helped or self.hindered
+        )
 
     @property
     def lost(self) -> tuple[Leaving, ...]:

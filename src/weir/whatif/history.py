@@ -134,6 +134,7 @@ class History:
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
         self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
         self.refusals: dict[str, str] = {}  #: uid of an owner whose pods the server refuses → why
+        self.suspended: set[str] = set()  #: uids of owners whose pods are known to loop and are left alone
         self.refused_priority: int | None = (
             None  #: the highest of pods that fitted nowhere and may push others out
         )

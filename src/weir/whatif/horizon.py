@@ -14,6 +14,7 @@ from typing import Final
 
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.forecast.cluster import ForecastCluster
 from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.circles import find_circles
 from weir.whatif.history import History, PodLife
@@ -27,6 +28,8 @@ _STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
 _RECENTLY: Final = 12.0
 #: So many writes to pods are waited for, and so many for each pod that is there; and as many in one moment to anything.
 MOST_WRITES: Final = 20_000
+#: After so many writes to pods, workloads that are known to loop are left alone.
+LOOPING_WRITES: Final = 2_000
 MOST_WRITES_A_POD: Final = 50
 
 
@@ -109,6 +112,8 @@ class Horizon:
         }
         if not circling:
             return False
+        if history.writes > LOOPING_WRITES:
+            self._suspend(circling)
         recent = history.last_change - _RECENTLY
         for life in history.lives.values():
             latest = max(
@@ -119,6 +124,14 @@ class Horizon:
             if latest > recent and self._workload_of(life) not in circling:
                 return False
         return not self._others_leave(circling)
+
+    def _suspend(self, circling: set[str]) -> None:
+        """Leave the pods of workloads alone that are known to loop: they would use up the looking ahead."""
+        if isinstance(self._cluster, ForecastCluster):
+            lives = self._history.lives.values()
+            owners = {life.owner_uid for life in lives if self._workload_of(life) in circling} - {""}
+            self._history.suspended |= owners
+            self._cluster.suspend_evictions(owners)
 
     def _others_leave(self, circling: set[str]) -> bool:
         """Return whether pods of other workloads have to leave before the horizon."""

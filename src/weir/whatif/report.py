@@ -56,6 +56,10 @@ def report(
         "gates": dict(known),
         "notConsidered": list(not_considered),
     }
+    if found.ended_early:
+        document["endedEarly"] = True
+    if found.baseline is not None and found.baseline.circles:
+        document["circlesAnyway"] = [_circle(each) for each in found.baseline.circles]
     if found.control_plane:
         document["controlPlane"] = found.control_plane
     if found.differs:

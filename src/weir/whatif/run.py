@@ -33,6 +33,7 @@ from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
+from weir.whatif.baseline import only_the_change, without_a_change
 from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.changes.change import ChangedCluster, needs_control_plane
@@ -118,7 +119,14 @@ def what_if(
     With *control_plane* a copy of the whole control plane is run, without it never; else where only that can tell.
     """
     with collect_rarely():
-        return _what_if(documents, changes, asked, tick, at_the_end, pods, leave_out, control_plane)
+        given, raw = list(flatten(documents)), list(pods)
+        forecast = _what_if(given, changes, asked, tick, at_the_end, raw, leave_out, control_plane)
+        if all(isinstance(change, Wait) for change in changes):
+            return without_a_change(forecast)
+        if not forecast.touches:
+            return forecast
+        baseline = _what_if(given, [Wait(0.0)], asked, None, None, raw, leave_out, control_plane)
+        return only_the_change(forecast, baseline)
 
 
 def _what_if(
@@ -281,7 +289,7 @@ class _Run:
         return Forecast(
             words,
             tuple(changed),
-            tuple(one for one in found if not one.cause.anyway),
+            tuple(found),
             tuple(circles),
             tuple(workloads(history, self._workload_of, circles, divided.seated)),
             stay,
@@ -289,7 +297,7 @@ class _Run:
             tuple(helped),
             tuple(hindered),
             tuple(budgets(history, blocked, ended)),
-            sum(one.cause.anyway for one in found),
+            0,
             room(cluster.plane.scheduler.state.table, history.gates, self._waiting()),
             tuple(said),
             (*notes, *map(_failure_note, cluster.plane.failures())),
@@ -299,6 +307,7 @@ class _Run:
             tuple(story(history, asked.explain, self._workload_of)) if asked.explain else (),
             {life.key: life.uid for life in history.there_at_the_change()},
             differs,
+            ended_early=self._horizon.too_much,
         )
 
     def _waiting(self) -> Iterator[Pod]:

@@ -54,6 +54,12 @@ def headline(found: Forecast) -> str:
     """Return the one sentence to remember."""
     number, lost = len(found.leaving), len(found.lost)
     said = "No pod leaves"
+    if found.ended_early:
+        far = duration(found.looked)
+        until = (
+            f"until then {counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}" if number else ""
+        )
+        return f"Cannot say beyond {far}{f'; {until}' if until else ''}."
     if number:
         said = f"{counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}"
         if not lost:
@@ -63,6 +69,18 @@ def headline(found: Forecast) -> str:
         else:
             said += f"; {lost} of them {'has' if lost == 1 else 'have'} nowhere to go"
     return f"{said}; {counted(found.staying, 'pod')} on the changed nodes {'stays' if found.staying == 1 else 'stay'}."
+
+
+def goes_on_anyway(found: Forecast) -> str:
+    """Return the sentence on what happens without the change, too; "" when nothing does."""
+    loops = len(found.baseline.circles) if found.baseline is not None else 0
+    parts = []
+    if loops:
+        parts.append(f"{counted(loops, 'workload')} {'goes' if loops == 1 else 'go'} in circles already")
+    if found.anyway:
+        parts.append(f"{counted(found.anyway, 'pod')} {'leaves' if found.anyway == 1 else 'leave'} anyway")
+    shown = "it" if loops + found.anyway == 1 else "them"
+    return f"{', '.join(parts)}: --baseline shows {shown}." if parts else ""
 
 
 def workload_row(found: Workload) -> Row:

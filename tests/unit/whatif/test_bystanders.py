@@ -104,7 +104,7 @@ FAR = (workload("StatefulSet/far", 1), pod("far-0", owner="StatefulSet/far"))
 def test_of_a_replicaset_only_the_touched_pods_live_and_it_wants_fewer():
     found = divided(*WEB)
     assert (alive(found), seated(found)) == (["web-0"], {"b": ["default/web-1", "default/web-2"]})
-    assert (replicas(found), found.has_seats) == ({"web": 1}, {"uid-web": 2})
+    assert (replicas(found), found.seated) == ({"web": 1}, {"uid-web": 2})
 
 
 def test_of_any_other_owner_all_pods_live_when_one_is_touched():
@@ -131,7 +131,7 @@ def test_owners_without_a_living_pod_are_left_out_and_what_is_theirs():
 
 def test_a_pod_nobody_owns_is_its_own_group():
     found = divided(pod("near", "a", ""), pod("far", "b", ""))
-    assert (alive(found), seated(found), found.has_seats) == (["near"], {"b": ["default/far"]}, {"": 1})
+    assert (alive(found), seated(found), found.seated) == (["near"], {"b": ["default/far"]}, {"": 1})
 
 
 def test_the_deployment_above_wants_fewer_too():
