@@ -316,5 +316,5 @@ class Worker:
         if not isinstance(error, errors.WeirError):
             self.failed[key] = f"{type(error).__name__}: {error}"
             self._host.log.v(
-                1, "a controller failed", controller=self.controller.name, key=str(key), err=str(error)
+                1, "Controller failed", controller=self.controller.name, key=str(key), err=str(error)
             )

@@ -116,7 +116,7 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
     ['Pod', 'Node']
     >>> read_manifest("\\ta: 1", "pod.yaml")
     Traceback (most recent call last):
-    weir.objects.manifest.ManifestError: pod.yaml:1:1: found character that cannot start any token
+    weir.objects.yaml_nodes.ManifestError: pod.yaml:1:1: found character that cannot start any token
     """
     decoded = decode_text(text, file)
     lines = decoded.split("\n")

@@ -236,10 +236,14 @@ def test_what_cannot_be_read_is_one_line(show: Show) -> None:
     assert text.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "nonsense", [[], 7, None, {"kind": 7}, {"kind": "ResourceSlice"}, {"kind": "PodList", "items": 7}]
-)
-def test_what_is_no_object_is_left_out(show: Show, nonsense: Any) -> None:
+@pytest.mark.parametrize("nonsense", [[], 7, {"kind": 7}, {"kind": "Pod", "metadata": 7}])
+def test_what_is_no_object_is_refused_in_one_line(show: Show, nonsense: Any) -> None:
+    text = show([nonsense, RULE], code=CANNOT_SAY)
+    assert "must be" in text and text.count("\n") == 1
+
+
+@pytest.mark.parametrize("nonsense", [None, {"kind": "ResourceSlice"}, {"kind": "PodList", "items": 7}])
+def test_what_is_no_device_is_left_out(show: Show, nonsense: Any) -> None:
     assert show([nonsense, RULE]) == "No devices.\n"
 
 
