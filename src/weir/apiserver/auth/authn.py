@@ -80,12 +80,17 @@ class Certified(NamedTuple):
 
 
 def read_certificate(certificate: bytes) -> Certified | None:
-    """Return the user and validity of a client certificate (DER, verified by TLS); None without a common name."""
+    """Return the user and validity of a client certificate (DER, verified by TLS).
+
+    None without a common name, and for a certificate authority, which TLS takes as its own leaf.
+    """
     try:
         parsed = x509.load_der_x509_certificate(certificate)
+        if _is_authority(parsed):
+            return None
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         organizations = parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    except ValueError:
+    except (ValueError, x509.DuplicateExtension):
         return None
     if not names or not names[-1].value:
         return None
@@ -93,6 +98,13 @@ def read_certificate(certificate: bytes) -> Certified | None:
     credential = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
     user = proven(str(names[-1].value), groups, extra={CREDENTIAL_ID: (credential,)})
     return Certified(user, parsed.not_valid_before_utc, parsed.not_valid_after_utc)
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 class TokenFileError(ValueError):
