@@ -10,13 +10,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import aiohttp
+import msgspec
 import pytest
 
 from tests.contract.certificates import certificates
 from tests.contract.etcd_server import EtcdServer, running_etcd
-from weir.store import Locked, Store, StoreUnavailable, TooLarge, Write
+from weir.store import KeyValue, Locked, Store, StoreUnavailable, TooLarge, Write
+from weir.store.backend import NO_STAMP
 from weir.store.etcd import EtcdStore
 from weir.store.etcd_wire import EtcdOptions
 from weir.store.sqlite import SqliteStore
@@ -269,6 +272,95 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, how: 
     with pytest.raises(StoreUnavailable, match=r"store\.db.* damaged"):
         await SqliteStore.open(path)
     assert path.read_bytes() == broken
+
+
+async def written(path: Path) -> tuple[bytes, list[object]]:
+    """Write stamped, expiring, replaced and deleted keys; return the file they are in, and what a reader sees."""
+    store = await SqliteStore.open(path, time=lambda: 1e9)
+    for n in range(60):
+        value, ttl = b"value-%04d;" % n * (1 + n % 7 * 30), 3600 if n % 5 == 4 else 0
+        await store.commit([Write(f"/{n:03}", value, stamp=5 if n % 2 else NO_STAMP, ttl_seconds=ttl)])
+    await store.compact(40)
+    await store.commit([Write(f"/{n:03}", None if n % 6 else b"again" * 40) for n in range(0, 60, 3)])
+    contents = read(store)
+    await store.close()
+    return path.read_bytes(), contents
+
+
+def read(store: Store) -> list[object]:
+    return [*store.range("/").items, store.revision]
+
+
+async def opened_with(path: Path, files: dict[str, bytes]) -> list[object] | None:
+    """Return what a store of these files shows; None when it is refused in one line."""
+    for old in path.parent.glob("store.db*"):
+        old.unlink()
+    for name, data in files.items():
+        path.with_name(name).write_bytes(data)
+    try:
+        store = await SqliteStore.open(path, time=lambda: 1e9)
+    except StoreUnavailable as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+        return None
+    try:
+        return read(store)
+    finally:
+        await store.close()
+
+
+async def test_no_damaged_page_is_served(tmp_path: Path) -> None:
+    """Pages of zeros, pages in another's place, and single bits: refused, or what was stored."""
+    path = tmp_path / "store.db"
+    data, contents = await written(path)
+    pages, random = len(data) // 4096, Random(7)
+    changes = [(page * 4096, bytes(4096)) for page in range(pages)]
+    changes += [(data.index(name), b"x") for name in (b"tablelog", b"tablemeta", b"loglog", b"metameta")]
+    changes += [(page * 4096, data[(page + 1) * 4096 :][:4096]) for page in range(pages - 1)]
+    for _ in range(600):
+        at = random.randrange(len(data))
+        changes.append((at, bytes([data[at] ^ 1 << random.randrange(8)])))
+    answers = [
+        await opened_with(path, {"store.db": data[:at] + new + data[at + len(new) :]})
+        for at, new in changes
+        if data[at : at + len(new)] != new
+    ]
+    assert answers.count(None) > len(answers) // 2
+    for answer in filter(None, answers):
+        assert [bare(item) for item in answer] == [bare(item) for item in contents]
+
+
+def bare(item: object) -> object:
+    """Return *item* without the time it expires, which has no checksum, where it has one."""
+    if isinstance(item, KeyValue) and item.expires:
+        return msgspec.structs.replace(item, expires=1e9)
+    return item
+
+
+async def test_a_damaged_write_ahead_log_shows_an_earlier_state_and_no_other(tmp_path: Path) -> None:
+    """SQLite ends the log at the first frame that does not add up, as after a power cut."""
+    path = tmp_path / "run" / "store.db"
+    store = await SqliteStore.open(path, sync_delay=0.0)
+    await store.commit([Write("/first", b"x")])
+    await asyncio.sleep(0.3)  # the log is moved into the file when nothing is written
+    states = [read(store)]
+    for n in range(12):
+        await store.commit([Write(f"/{n:02}", b"%d" % n * 2000)])
+        states.append(read(store))
+    files = {name.name: name.read_bytes() for name in path.parent.glob("store.db*")}
+    await store.close()
+    log, random = files["store.db-wal"], Random(7)
+    cut = [log[: len(log) * part // 10] for part in range(10)]
+    flipped = [
+        log[:at] + bytes([log[at] ^ 1 << random.randrange(8)]) + log[at + 1 :]
+        for at in random.sample(range(len(log)), 60)
+    ]
+    for broken in [*cut, *flipped]:
+        answer = await opened_with(
+            tmp_path / "store.db", {"store.db": files["store.db"], "store.db-wal": broken}
+        )
+        assert answer is None or answer in states
+    whole = {"store.db": files["store.db"], "store.db-wal": log}
+    assert await opened_with(tmp_path / "store.db", whole) == states[-1]
 
 
 async def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ because the writer thread competes for the GIL.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
@@ -20,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from weir.store.backend import Event, KeyValue, StoreUnavailable
+from weir.store.backend import NO_STAMP, Event, KeyValue, StoreUnavailable
 from weir.store.transformer import PLAIN, Transformer
 
 T = TypeVar("T")
@@ -93,10 +94,26 @@ class Loaded(NamedTuple):
 
 def checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
     """Return what a row says of itself, so that a flipped bit is noticed."""
-    if value is not None and not isinstance(value, bytes):
-        return -1  # SQLite keeps what it is given; this was not given by weir
+    if not (isinstance(key, str) and isinstance(create_revision, int) and isinstance(value, bytes | None)):
+        return -1  # SQLite returns whatever type a damaged page names
     head = b"%d %d %b %d" % (revision, create_revision, key.encode(), -1 if value is None else len(value))
     return zlib.crc32(value or b"", zlib.crc32(head))
+
+
+def _is_lifetime(expires: object) -> bool:
+    """Return whether this can have been written as the time a row expires.
+
+    The checksum does not cover it. SQLite stores 0.0 as a type without content, one bit away from NULL, an empty
+    blob and 1.0, which would expire the object at once.
+    """
+    return isinstance(expires, float) and (expires == 0.0 or 1.0 < expires < math.inf)
+
+
+def _is_stamp(stamp: object, value: bytes, revision: int) -> bool:
+    """Return whether *stamp* is none, or where the digits of *revision* are in *value*."""
+    if not isinstance(stamp, int) or stamp < 0:
+        return stamp == NO_STAMP
+    return value.startswith(b"%d" % revision, stamp)
 
 
 def _in_order(events: Sequence[Event], transformer: Transformer) -> list[object]:
@@ -185,6 +202,9 @@ class Journal:
         )  # a log that grew large gives its space back
         if not self.transformer.plain:
             db.execute("PRAGMA secure_delete = ON")  # what lay there before the encryption is overwritten
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if tables and not tables >= {"log", "meta"}:  # or a damaged name would become an empty store
+            raise self._damaged(": a table is missing")
         db.executescript(_SCHEMA)
         if max_pages:
             db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
@@ -207,7 +227,8 @@ class Journal:
         for prefix in _CORRUPT:
             if name.startswith(prefix):
                 hint = "; it was left as it is: restore a copy, or move it away to start empty"
-                return JournalError(f"{text}the file is damaged ({error}){hint}", broken=True)
+                reason = " ".join(str(error).split())  # it may cite a table's definition, lines and all
+                return JournalError(f"{text}the file is damaged ({reason}){hint}", broken=True)
         for prefix, reason in _CLEAN.items():
             if name.startswith(prefix):
                 return JournalError(f"{text}{reason}", broken=False)
@@ -224,15 +245,19 @@ class Journal:
         current: dict[str, KeyValue] = {}
         stale: list[int] = []
         events: list[Event] = []
+        last = 0  # nothing after the compacted revision is ever missing, and no row comes twice
         for rev, key, create_rev, value, stamp, expires, crc in self._db.execute(
             "SELECT rev, key, create_rev, value, stamp, expires, crc FROM log ORDER BY rev"
         ):
-            if crc != checksum(key, create_rev, rev, value):
-                hint = "it was left as it is: restore a copy, or move it away to start empty"
-                raise JournalError(f"the store {self.path} is damaged at revision {rev}; {hint}", broken=True)
+            lost = rev <= last or rev > max(last, compacted) + 1
+            if lost or crc != checksum(key, create_rev, rev, value) or not _is_lifetime(expires):
+                raise self._damaged(f" at revision {rev}")
+            last = rev
             item = None
             if value is not None:
                 value = self.transformer.from_storage(key, value)
+                if not _is_stamp(stamp, value, rev):
+                    raise self._damaged(f" at revision {rev}")
                 item = KeyValue(key, value, create_rev, rev, stamp, expires)
             before = current.pop(key, None)
             if item is not None:
@@ -248,6 +273,10 @@ class Journal:
         items = [kept.get(key, item) for key, item in current.items()]
         items += [before for key, before in kept.items() if key not in current]
         return Loaded(compacted, [item for item in items if item is not None], events, sorted(stale))
+
+    def _damaged(self, where: str) -> JournalError:
+        hint = "it was left as it is: restore a copy, or move it away to start empty"
+        return JournalError(f"the store {self.path} is damaged{where}; {hint}", broken=True)
 
     def is_stale(self, key: str, revision: int) -> bool:
         """Return whether the row of *revision* is in another form than it would be written in now."""

@@ -114,14 +114,14 @@ class SqliteStore(ReadCache):
             )
             try:
                 loaded = await asyncio.to_thread(journal.load)
+                log = Log(loaded.compacted, loaded.compacted, loaded.items)
+                log.apply(loaded.events)
             except BaseException:
                 journal.close()
                 raise
         except BaseException:
             lock.release()
             raise
-        log = Log(loaded.compacted, loaded.compacted, loaded.items)
-        log.apply(loaded.events)
         store = cls(lock, journal, log, time, keep_seconds)
         store._stale = loaded.stale
         return store

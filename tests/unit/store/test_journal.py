@@ -21,15 +21,20 @@ def events(wanted: list[tuple[str, bytes | None, bool]]) -> list[Event]:
     """Return the changes as a store would ask for them: nothing is deleted that is not there."""
     current: dict[str, KeyValue] = {}
     found = []
-    for revision, (key, value, expires) in enumerate(wanted, start=2):
+    revision = 2
+    for key, value, expires in wanted:
         before = current.pop(key, None)
         if value is None:
             if before is not None:
                 found.append(Event(key, revision, None, before))
+                revision += 1
             continue
         born = before.create_revision if before is not None else revision
-        current[key] = KeyValue(key, value, born, revision, min(3, len(value)), 9.5 if expires else 0.0)
+        stamp = min(3, len(value))
+        value = b"%b%d%b" % (value[:stamp], revision, value[stamp:])
+        current[key] = KeyValue(key, value, born, revision, stamp, 9.5 if expires else 0.0)
         found.append(Event(key, revision, current[key], before))
+        revision += 1
     return found
 
 
