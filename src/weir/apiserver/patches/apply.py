@@ -238,9 +238,7 @@ class _Applying:
         """Remove what was applied last time, is not applied now, and no other manager owns."""
         node = self._node
         last = ensure_named(last, node)
-        kept: FieldSet = {}
-        for fields in owned:
-            kept = fieldset.union(kept, fields)
+        kept = fieldset.union_all(owned)
         whole = ensure_named(field_set(merged, node), node)
         pruned = remove_fields(merged, last, node) or {}
         left = fieldset.union(ensure_named(field_set(pruned, node), node), ensure_named(kept, node))

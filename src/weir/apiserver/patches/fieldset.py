@@ -2,13 +2,15 @@
 
 Spec: apiserver.md 6 "Encoding". A set is a dict: `f:<field>`, `k:{keys}` or `v:<value>` → the set below it. An empty
 dict is a member; `.` marks an element that is a member and has members below. Operations never change their arguments
-but may share parts of them: treat every set as frozen.
+but may share parts of them: treat every set as frozen. `difference`, `intersection` and `without` take time in the size
+of their first argument alone: an object has thousands of managers, each compared with one large change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +25,7 @@ __all__ = [
     "ordered",
     "paths",
     "union",
+    "union_all",
     "without",
 ]
 
@@ -91,13 +94,26 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
     return out
 
 
+def union_all(sets: Iterable[FieldSet]) -> FieldSet:
+    """Return the paths in any of *sets*, joined in pairs so that many small sets are not copied many times.
+
+    >>> union_all([{"f:a": {}}, {"f:b": {}}, {"f:a": {"f:c": {}}}])
+    {'f:a': {'.': {}, 'f:c': {}}, 'f:b': {}}
+    """
+    left = list(sets)
+    while len(left) > 1:
+        pairs = zip_longest(left[::2], left[1::2], fillvalue=_MEMBER)
+        left = [union(one, other) for one, other in pairs]
+    return left[0] if left else {}
+
+
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """Return the paths of *one* that are not in *other*.
 
     >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
     {'f:a': {'f:b': {}}}
     """
-    if not other or one.keys().isdisjoint(other):
+    if not other or one.keys().isdisjoint(other.keys()):
         return one
     out = {}
     for key, below in one.items():
@@ -106,7 +122,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
             out[key] = below
             continue
         member = is_member(below) and not is_member(theirs)
-        left = _joined(member, difference(_children(below), _children(theirs)))
+        left = _joined(member, difference(_children(below), theirs))
         if left is not None:
             out[key] = left
     return out
@@ -119,15 +135,13 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     {'f:b': {}}
     """
     out: FieldSet = {}
-    if one.keys().isdisjoint(other):
+    if one.keys().isdisjoint(other.keys()):
         return out
     for key, below in one.items():
         theirs = other.get(key)
         if theirs is None:
             continue
-        both = _joined(
-            is_member(below) and is_member(theirs), intersection(_children(below), _children(theirs))
-        )
+        both = _joined(is_member(below) and is_member(theirs), intersection(_children(below), theirs))
         if both is not None:
             out[key] = both
     return out
@@ -135,7 +149,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def without(one: FieldSet, removed: FieldSet) -> FieldSet:
     """Return *one* without the members of *removed* and everything below them."""
-    if not removed or one.keys().isdisjoint(removed):
+    if not removed or one.keys().isdisjoint(removed.keys()):
         return one
     out = {}
     for key, below in one.items():
@@ -143,7 +157,7 @@ def without(one: FieldSet, removed: FieldSet) -> FieldSet:
         if cut is None:
             out[key] = below
         elif not is_member(cut):
-            left = _joined(is_member(below), without(_children(below), _children(cut)))
+            left = _joined(is_member(below), without(_children(below), cut))
             if left is not None:
                 out[key] = left
     return out

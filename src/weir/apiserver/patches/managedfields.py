@@ -330,6 +330,7 @@ def capped(managed: Managed) -> Managed:
         return managed
     result = dict(managed)
     first_of: dict[str, Owner] = {}
+    joined: dict[Owner, list[FieldSet]] = {}
     for owner in updaters:
         if left <= MOST_UPDATE_MANAGERS:
             break
@@ -340,9 +341,11 @@ def capped(managed: Managed) -> Managed:
         if bucket not in result:
             result[bucket] = result.pop(first)
         entry = result.pop(owner) if owner != bucket else result[bucket]
-        joined = fieldset.union(entry.fields, result[bucket].fields)
-        result[bucket] = Entry(fieldset.ordered(joined), entry.time)
+        joined.setdefault(bucket, [result[bucket].fields]).append(entry.fields)
+        result[bucket] = Entry({}, entry.time)
         left -= 1
+    for bucket, sets in joined.items():
+        result[bucket] = Entry(fieldset.ordered(fieldset.union_all(sets)), result[bucket].time)
     return result
 
 

@@ -89,7 +89,9 @@ async def who(running, pair, path, version):
     context.maximum_version = version
     context.load_cert_chain(path / "client.pem")
     body = b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}'
-    head = b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    head = (
+        b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    )
     head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     try:
         reader, writer = await asyncio.open_connection(
