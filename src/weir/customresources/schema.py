@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from weir.customresources.format_names import FORMAT_NAMES
+from weir.values.quoting import compact_json, quote
 
 Document = Mapping[str, Any]
 
@@ -19,6 +21,33 @@ _NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "d
 
 class SchemaError(ValueError):
     """A schema that no API server would take; the message says where and why."""
+
+
+class Enum(tuple[Any, ...]):
+    """The values that an enum allows. A list of thousands of items is held against thousands of them."""
+
+    @cached_property
+    def _scalars(self) -> frozenset[tuple[bool, Any]]:
+        return frozenset((isinstance(one, bool), one) for one in self if not isinstance(one, list | Mapping))
+
+    def allows(self, value: Any) -> bool:
+        """Return whether *value* is one of them; true is not 1.
+
+        >>> Enum([1, "a"]).allows(1.0), Enum([1]).allows(True), Enum([[1]]).allows([1])
+        (True, False, True)
+        """
+        if isinstance(value, list | Mapping):
+            return value in self
+        return (isinstance(value, bool), value) in self._scalars
+
+    @cached_property
+    def detail(self) -> str:
+        """What an error says of them, one text for all errors."""
+        listed = (quote(one if isinstance(one, str) else compact_json(one)) for one in self)
+        return f"supported values: {', '.join(listed)}"
+
+
+NO_ENUM: Final = Enum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +62,7 @@ class Schema:
     additional: Schema | bool | None = None
     items: Schema | None = None
     required: tuple[str, ...] = ()
-    enum: tuple[Any, ...] = ()
+    enum: Enum = NO_ENUM
     all_of: tuple[Schema, ...] = ()
     any_of: tuple[Schema, ...] = ()
     one_of: tuple[Schema, ...] = ()
@@ -107,7 +136,7 @@ def read_schema(found: Any, at: str = "openAPIV3Schema") -> Schema:
         additional=more,
         items=each,
         required=tuple(found.get("required") or ()),
-        enum=tuple(found.get("enum") or ()),
+        enum=Enum(found.get("enum") or ()),
         all_of=_several(found, "allOf", at),
         any_of=_several(found, "anyOf", at),
         one_of=_several(found, "oneOf", at),

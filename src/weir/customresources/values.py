@@ -147,7 +147,7 @@ def _validate(value: Any, schema: Schema, at: str, found: _Result) -> None:
         found.matches += 2
     elif kind == "array":
         _validate_list(value, schema, at, found)
-    if schema.enum and not any(_equals(value, one) for one in schema.enum):
+    if schema.enum and not schema.enum.allows(value):
         found.add(_not_in_enum(value, schema, at))
     found.matches += 1
     if kind == "object":
@@ -339,13 +339,8 @@ def _validate_object(value: Mapping[str, Any], schema: Schema, at: str, found: _
 
 
 def _not_in_enum(value: Any, schema: Schema, at: str) -> FieldError:
-    listed = ", ".join(quote(one if isinstance(one, str) else compact_json(one)) for one in schema.enum)
     shown = "null" if value is None else value
-    return FieldError(NOT_SUPPORTED, at.removeprefix(".") or NO_FIELD, shown, f"supported values: {listed}")
-
-
-def _equals(value: Any, other: Any) -> bool:
-    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+    return FieldError(NOT_SUPPORTED, at.removeprefix(".") or NO_FIELD, shown, schema.enum.detail)
 
 
 def validate_lists(value: Any, schema: Schema, at: str = "") -> Iterable[FieldError]:

@@ -102,6 +102,35 @@ async def test_an_answer_that_is_none(client, credentials, monkeypatch, answer, 
         assert text in await failure(client, endpoint(server.port, credentials))
 
 
+HANGING = {"nothing": b"", "half a head": b"HTTP/1.1 200 OK\r\nContent-", "one byte of its body": b" "}
+
+
+@pytest.mark.parametrize("how", HANGING)
+async def test_a_hook_that_hangs_holds_up_only_its_own_calls(client, credentials, how):
+    connections = []
+
+    async def hang(reader, writer):
+        connections.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        if HANGING[how] == b" ":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        writer.write(HANGING[how])
+        await reader.read()  # until the caller gives up
+        writer.close()
+
+    context = pki.serving_context(credentials)
+    hanging = await asyncio.start_server(hang, "127.0.0.1", 0, ssl=context)
+    slow = endpoint(hanging.sockets[0].getsockname()[1], credentials)
+    async with Server(OK, pki.serving_context(credentials)) as server:
+        calls = [asyncio.create_task(failure(client, slow, 1.0)) for _ in range(150)]
+        assert await client.post(endpoint(server.port, credentials), b"{}", 5) == b"{}"
+        assert all(text.endswith("context deadline exceeded") for text in await asyncio.gather(*calls))
+    pool = client._pools[slow]
+    assert (pool._open, len(pool._idle)) == (0, 0)
+    assert 0 < len(connections) <= 100, "to one endpoint"
+    hanging.close()
+
+
 async def test_another_server_name_is_not_accepted(client, credentials):
     async with Server(OK, pki.serving_context(credentials)) as server:
         where = endpoint(server.port, credentials, server_name="other.ns.svc")
