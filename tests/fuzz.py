@@ -451,7 +451,7 @@ async def fuzz(count: int, seed: int, folder: Path) -> list[str]:
     for kind, path, found in EXISTING:
         whole = json.dumps({"metadata": {"name": "web"}, **found}).encode()
         path = path.replace("/golden/", "/default/")
-        head = f"POST {path} HTTP/1.1\r\nAuthorization: Bearer {running.admin_token}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.admin_token}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(whole)}\r\n\r\n"
         answer = await ask(connections, head.encode() + whole)
         assert b" 201 " in answer[:20], (kind, answer)

@@ -157,10 +157,13 @@ def test_a_cluster_in_etcd_survives_a_restart_and_lets_no_second_one_in(kubectl,
 
 def family(pid):
     """Return a process and all that descend from it, as their names by their numbers."""
-    found = {pid: Path(f"/proc/{pid}/comm").read_text().strip()}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found |= family(int(child))
+    try:
+        found = {pid: Path(f"/proc/{pid}/comm").read_text().strip()}
+        children = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (ProcessLookupError, FileNotFoundError):  # it has just ended
+        return {}
+    for child in " ".join(children).split():
+        found |= family(int(child))
     return found
 
 

@@ -24,13 +24,11 @@ def taints_of(written: Iterable[str], files: Sequence[str]) -> list[dict[str, An
     subjects: list[dict[str, Any]] = [{"taint": _taint(text)} for text in written]
     nodes: dict[tuple[str, str, str], int] = {}
     for document in _objects(files, "Node"):
-        taints = (document.get("spec") or {}).get("taints") or ()
-        found = {
-            (str(t.get("key", "")), str(t.get("value") or ""), str(t.get("effect") or ""))
-            for t in taints
-            if isinstance(t, Mapping)
+        taints = _entries(document, "taints")
+        distinct = {
+            (str(t.get("key", "")), str(t.get("value") or ""), str(t.get("effect") or "")) for t in taints
         }
-        for taint in sorted(found):
+        for taint in sorted(distinct):
             nodes[taint] = nodes.get(taint, 0) + 1
     for (key, value, effect), count in nodes.items():
         subjects.append({"taint": {"key": key, "value": value, "effect": effect}, "nodes": count})
@@ -41,12 +39,22 @@ def devices_of(files: Sequence[str]) -> list[dict[str, Any]]:
     subjects = []
     for document in _objects(files, "ResourceSlice"):
         spec = document.get("spec") or {}
-        pool = (spec.get("pool") or {}).get("name", "")
-        for device in spec.get("devices") or ():
+        pool = spec.get("pool")
+        pool = pool.get("name", "") if isinstance(pool, Mapping) else ""
+        for device in _entries(document, "devices"):
             content = device.get("basic") or device  # v1beta1 wraps them
             name = f"{spec.get('driver', '')}/{pool}/{device.get('name', '')}"
             subjects.append({"device": name, "driver": spec.get("driver", ""), "content": content})
     return subjects
+
+
+def _entries(document: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of the spec; raises UsageError when it is no such list."""
+    entries = (document.get("spec") or {}).get(field) or []
+    if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
+        name = (document.get("metadata") or {}).get("name", "")
+        raise click.UsageError(f"{document.get('kind', '')} {name}: spec.{field} must be a list of mappings")
+    return entries
 
 
 def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:

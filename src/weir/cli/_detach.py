@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from weir.cli.main import FINE, INTERRUPTED
-from weir.cli.render import say, write_document
+from weir.cli.render import say, say_lines, write_document
 
 PATIENCE_SECONDS: Final = 120.0
 
@@ -72,7 +72,7 @@ def _wait(pid: int, log: Path, ready: str) -> int:
             return FINE
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            click.echo(log.read_text(), nl=False, err=True)
+            say_lines(log.read_text().splitlines(), err=True)
             return os.waitstatus_to_exitcode(status) or 1
         time.sleep(0.05)
     os.kill(pid, signal.SIGTERM)
