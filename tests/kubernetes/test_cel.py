@@ -10,6 +10,7 @@ import json
 import random
 import re
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,9 +88,13 @@ def _about_taint(expression: str) -> dict[str, Any]:
     return {**known, "outcome": "value", "value": to_json(value), "actual_cost": cost}
 
 
+#: Device selectors of any estimated cost.
+UNLIMITED = replace(environment(list_attributes=True, multiple_allocations=True), cost_limit=2**64)
+
+
 def _about_device(expression: str) -> dict[str, Any]:
     env = environment(list_attributes=True, multiple_allocations=True)
-    refusal = refuse(expression, env, (types.BOOL, types.DYN), 2**64)
+    refusal = refuse(expression, UNLIMITED, (types.BOOL, types.DYN))
     if refusal is not None:
         return {"outcome": "refused", "error": refusal.message}
     checked = check_expression(expression, env)
