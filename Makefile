@@ -30,7 +30,7 @@ help:
 	@echo "make test-fresh       run the property tests on fresh cases"
 	@echo "make test-forecast    compare forecasts with copies of the control plane on 2,000 clusters (N=count)"
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
-	@echo "make hostile          hold 2,000 hostile connections for a minute"
+	@echo "make hostile          hold 2,000 hostile connections for a minute, then 5,000 over TLS"
 	@echo "make hostile-operator send the operator 5,000 requests of strangers a second for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
 	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
@@ -73,9 +73,10 @@ test: $(READY) tools
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(or $(N),100000) $(SEED)
 
-# Two thousand hostile connections beside an ordinary client, for a minute (CONNECTIONS=count, SECONDS=number).
+# Two thousand hostile connections beside an ordinary client, then 5,000 over TLS (CONNECTIONS=count, SECONDS=number).
 hostile: $(READY)
 	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),2000) $(or $(SECONDS),60)
+	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),5000) $(or $(SECONDS),60) tls
 
 # Five thousand requests of strangers a second at the operator's webhooks, for a minute (SECONDS=number, RATE=a second).
 hostile-operator: $(READY)

@@ -1,11 +1,16 @@
 """Hostile connections of every kind beside an ordinary client: memory stays, and everybody else is answered.
 
-Two thousand of them for a minute, with a bound on the ordinary client's latency: make hostile.
+Thousands of them for a minute, with a bound on the ordinary client's latency: make hostile.
 """
 
 from __future__ import annotations
 
-from tests.hostile import KINDS, MOST_GROWTH, run
+import asyncio
+import re
+import time
+
+from tests.e2e.server import running_server
+from tests.hostile import KINDS, MOST_GROWTH, allow_many_files, half_open, memory, play, run, unread_body
 
 #: A refused client is read past for 256 KiB, and few bodies of one user are read at a time. Most kinds send megabytes.
 MOST_READ = 1 << 20
@@ -18,3 +23,30 @@ def test_hostile_connections_take_no_memory_and_keep_nobody_out(tmp_path):
     assert not report.failures
     assert report.played >= len(KINDS)
     assert report.read_bytes < report.played * MOST_READ
+
+
+STRANGERS = 1500
+
+
+async def _most_memory(pid: int, port: int) -> int:
+    """Return the server's largest memory under strangers who come at once: one in three stops in its handshake."""
+    count = [0]
+    until = time.monotonic() + 12
+    kinds = [half_open, unread_body, unread_body]
+    strangers = [
+        asyncio.create_task(play(kinds[number % 3], port, until, count, True)) for number in range(STRANGERS)
+    ]
+    most = memory(pid)
+    while not all(each.done() for each in strangers):
+        most = max(most, memory(pid))
+        await asyncio.sleep(0.05)
+    assert count[0] >= STRANGERS / 3
+    return most
+
+
+def test_strangers_with_unread_bodies_over_tls_take_no_memory(tmp_path):
+    allow_many_files()
+    with running_server(tmp_path, cold=True) as server:
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", (tmp_path / "server.log").read_text())[0])
+        idle = memory(server.pid)
+        assert asyncio.run(_most_memory(server.pid, port)) - idle < MOST_GROWTH

@@ -38,10 +38,17 @@ class ByAddress(Generic[Item]):
         if self._count <= self._most:
             return None
         # the new connection counts too, so a repeated client evicts its own
-        most = max(self._of, key=lambda known: len(self._of[known]))
-        evicted = next(iter(self._of[most]))
-        self.discard(most, evicted)
+        largest, evicted = self._next_evicted()
+        self.discard(largest, evicted)
         return evicted
+
+    def next_evicted(self) -> Item | None:
+        """Return the oldest item of the address with the most, None without items."""
+        return self._next_evicted()[1] if self._of else None
+
+    def _next_evicted(self) -> tuple[str, Item]:
+        largest = max(self._of, key=lambda address: len(self._of[address]))
+        return largest, next(iter(self._of[largest]))
 
     def discard(self, address: str, item: Item) -> None:
         """Forget *item*, if it is still here."""

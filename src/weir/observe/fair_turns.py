@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 __all__ = ["REQUESTS_A_TURN", "FairTurns"]
 
 REQUESTS_A_TURN = 8
+PAUSE_SECONDS = 0.005  # between looks at whether a call can start
 
 
 class FairTurns:
     """The requests that are here and not begun, by user."""
 
-    def __init__(self) -> None:
+    def __init__(self, can_start: Callable[[], bool] = lambda: True) -> None:
+        """While *can_start* is False, calls wait."""
+        self._can_start = can_start
         self._begun = 0  # in this turn of the loop
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the user whose turn is next first
 
@@ -29,7 +33,7 @@ class FairTurns:
         loop = asyncio.get_running_loop()
         if self._begun == 0 and not self._waiting:
             loop.call_soon(self._next_turn, loop)
-        if self._begun < REQUESTS_A_TURN and not self._waiting:
+        if self._begun < REQUESTS_A_TURN and not self._waiting and self._can_start():
             self._begun += 1
             return None
         waiting = loop.create_future()
@@ -38,7 +42,7 @@ class FairTurns:
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
-        while self._waiting and self._begun < REQUESTS_A_TURN:
+        while self._waiting and self._begun < REQUESTS_A_TURN and self._can_start():
             user = next(iter(self._waiting))
             requests = self._waiting.pop(user)
             first = requests.popleft()
@@ -47,5 +51,7 @@ class FairTurns:
             if not first.done():  # its client may be gone
                 first.set_result(None)
                 self._begun += 1
-        if self._begun or self._waiting:
+        if self._waiting and not self._begun:
+            loop.call_later(PAUSE_SECONDS, self._next_turn, loop)
+        elif self._begun:
             loop.call_soon(self._next_turn, loop)

@@ -1,9 +1,11 @@
 """Listening sockets with bounded TLS handshakes, shared by all servers.
 
 Each loop turn accepts every pending connection (up to `MOST_ACCEPTED`), so that a new client does not wait one turn
-per earlier connection. Connections in their TLS handshake are counted here: beyond *most_handshakes* the oldest of
-the address with the most is closed. Few handshakes start per turn, and addresses take turns, so a flood from one
-machine delays another's by a turn. Without descriptors or memory, accepting pauses for `SHUT_SECONDS`.
+per earlier connection. Few TLS handshakes start per turn, and addresses take turns. A connection that waits for its
+turn holds a socket and no buffers. With *most_handshakes* in progress the next ones wait until the oldest of the
+address with the most has had `FRESH_SECONDS`; then it is closed for them, so that a burst is delayed and silent
+connections make room. Beyond `MOST_WAITING` the longest waiting of the address with the most is closed. Without
+descriptors or memory, accepting pauses for `SHUT_SECONDS`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weir.observe.by_address import ByAddress
-from weir.observe.fair_turns import FairTurns
+from weir.observe.fair_turns import REQUESTS_A_TURN, FairTurns
 from weir.observe.logs import Log
 
 __all__ = ["Listener", "listen"]
@@ -24,7 +26,9 @@ __all__ = ["Listener", "listen"]
 log = Log("weir.listener")
 BACKLOG = 1024
 MOST_ACCEPTED = 256  # connections taken in one turn of the loop
-MOST_HANDSHAKES = 1024  # connections that have not agreed on TLS yet
+MOST_WAITING = 1024  # connections whose TLS handshake has not started
+MOST_HANDSHAKES = 96  # TLS handshakes in progress, each with up to half a megabyte of buffers
+FRESH_SECONDS = 1.0  # for a handshake before it makes room for another
 HANDSHAKE_SECONDS = 10.0  # for a client to agree on TLS
 SHUT_SECONDS = 0.5  # accepting pauses for so long without descriptors or memory
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -46,10 +50,10 @@ async def listen(
     *receive_bytes* bounds what the system holds of a connection that is not read (0: its own default).
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
-        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in infos):
             sockets.append(_bound(family, address, receive_bytes))
     except OSError:
         for opened in sockets:
@@ -92,8 +96,11 @@ class Listener:
     ) -> None:
         self._protocol, self._sockets, self._context = protocol, sockets, context
         self._loop = asyncio.get_running_loop()
-        self._coming = ByAddress[Task](most_handshakes or MOST_HANDSHAKES)
-        self._turns = FairTurns()  # of addresses, to agree on TLS
+        self._most_handshakes = most_handshakes or MOST_HANDSHAKES
+        self._waiting = ByAddress[Task](MOST_WAITING)
+        self._handshakes = ByAddress[Task](self._most_handshakes)
+        self._started: dict[Task, float] = {}
+        self._turns = FairTurns(self._can_start)  # of addresses, to start a handshake
         self._closed = False
         for opened in sockets:
             self._loop.add_reader(opened, self._accept, opened)
@@ -106,7 +113,7 @@ class Listener:
     @property
     def coming(self) -> int:
         """How many connections are not made yet."""
-        return len(self._coming)
+        return len(self._waiting) + len(self._handshakes)
 
     def close(self) -> None:
         """Stop accepting connections."""
@@ -114,7 +121,7 @@ class Listener:
         for opened in self._sockets:
             self._loop.remove_reader(opened)
             opened.close()
-        for task in self._coming:
+        for task in (*self._waiting, *self._handshakes):
             task.cancel()
 
     # ------------------------------------------------------------------------------------ one turn
@@ -148,7 +155,7 @@ class Listener:
 
     def _make(self, connection: socket.socket, address: str) -> None:
         task = self._loop.create_task(self._agree(connection, address))
-        evicted = self._coming.add(address, task)
+        evicted = self._waiting.add(address, task)
         if evicted is not None:
             evicted.cancel()
         task.add_done_callback(lambda done: self._done(done, connection, address))
@@ -161,12 +168,32 @@ class Listener:
             waiting = self._turns.wait(address)
             if waiting is not None:
                 await waiting
+            self._start(address)
         await self._loop.connect_accepted_socket(
             self._protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
         )
 
+    def _can_start(self) -> bool:
+        """Return whether another turn of handshakes can start without closing one that had no time yet."""
+        if len(self._handshakes) + REQUESTS_A_TURN <= self._most_handshakes:
+            return True
+        oldest = self._handshakes.next_evicted()
+        return oldest is None or self._loop.time() - self._started[oldest] >= FRESH_SECONDS
+
+    def _start(self, address: str) -> None:
+        """Count the handshake of the current task; close another one for it beyond the limit."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.discard(address, task)
+        self._started[task] = self._loop.time()
+        evicted = self._handshakes.add(address, task)
+        if evicted is not None:
+            evicted.cancel()
+
     def _done(self, task: Task, connection: socket.socket, address: str) -> None:
-        self._coming.discard(address, task)
+        self._waiting.discard(address, task)
+        self._handshakes.discard(address, task)
+        self._started.pop(task, None)
         if task.cancelled():
             connection.close()
         elif (error := task.exception()) is not None:  # usually the client's failure

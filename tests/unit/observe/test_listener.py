@@ -16,6 +16,7 @@ import pytest
 from weir.apiserver.auth import pki
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Request, Response
+from weir.apiserver.transport.protocol import HttpProtocol
 from weir.observe import listener as listening_sockets
 from weir.observe.fair_turns import REQUESTS_A_TURN
 from weir.observe.listener import Listener, listen
@@ -151,6 +152,58 @@ async def test_a_handshake_that_fails_leaves_nothing_for_the_collector(context):
             assert handshakes() == before
         finally:
             gc.enable()
+
+
+async def test_handshakes_beyond_the_limit_wait_for_one_that_had_its_time(monkeypatch, context):
+    """A burst is delayed, not cut: nobody is closed for another within FRESH_SECONDS, and buffers stay few."""
+    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 16)
+    monkeypatch.setattr(listening_sockets, "FRESH_SECONDS", 3600)
+    async with listening(context=context) as (listener, _):
+        burst = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(60)]
+        await until(lambda: listener.coming == 60)
+        for _ in range(50):  # turns of the loop, in which more could start
+            await asyncio.sleep(0)
+        assert len(listener._handshakes) <= 16
+        assert not any(_is_cut_off(client) for client in burst)
+        monkeypatch.setattr(listening_sockets, "FRESH_SECONDS", 0)
+        await until(lambda: listener.coming <= 16)
+        assert [_is_cut_off(burst[0]), _is_cut_off(burst[59])] == [True, False]
+        for client in burst:
+            client.close()
+        await until(lambda: listener.coming == 0 and not listener._started)
+
+
+async def test_no_protocol_of_a_connection_without_tls_agreement_is_left(context):
+    def protocols() -> int:
+        return sum(1 for each in gc.get_objects() if type(each) is HttpProtocol)
+
+    async with listening(context=context) as (listener, _):
+        gc.collect()
+        gc.disable()
+        try:
+            clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(5)]
+            await until(lambda: protocols() == 5)
+            for client in clients:
+                client.close()
+            await until(lambda: listener.coming == 0 and protocols() == 0)
+            assert protocols() == 0
+        finally:
+            gc.enable()
+
+
+async def test_a_closed_tls_connection_leaves_nothing_for_the_collector(context):
+    """uvloop's TLS protocol keeps bound methods of the application's: the transport must be let go."""
+
+    async with listening(context=context) as (listener, connections):
+        client = ssl.create_default_context()
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client)
+        await until(lambda: connections.open)
+        (connection,) = connections.open
+        transport = connection._transport
+        writer.transport.abort()
+        await until(lambda: not connections.open)
+        assert transport not in gc.get_referents(connection)
 
 
 def _is_cut_off(client: socket.socket) -> bool:

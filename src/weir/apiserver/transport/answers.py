@@ -1,13 +1,14 @@
-"""HTTP/1.1 response heads, and the sink of a watch."""
+"""HTTP/1.1 response heads, the sink of a watch, and the transport of a lost connection."""
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
 from weir.apiserver.transport.http import Response, Stream
 
-__all__ = ["TransportSink", "head_of", "head_of_stream"]
+__all__ = ["CLOSED", "TransportSink", "head_of", "head_of_stream"]
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: ".encode()
@@ -73,3 +74,29 @@ class TransportSink:
     def pending_bytes(self) -> int:
         """What the client has not taken yet."""
         return 0 if self.lost else int(self._transport.get_write_buffer_size())
+
+
+class _ClosedTransport(asyncio.Transport):
+    """Transport that is closed and drops what is written to it."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+#: Stands in for the transport of every lost connection.
+CLOSED = _ClosedTransport()

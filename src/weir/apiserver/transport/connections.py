@@ -4,7 +4,8 @@ Per-connection bounds do not bound the sum, so these are counted over all connec
 - request bodies: a user may hold at most what is still free of `RECEIVED_BYTES`, so there is always room for another
   user; beyond, 429;
 - unsent responses: beyond `UNSENT_BYTES` the reader idle for longest is disconnected;
-- unauthenticated connections: beyond `MOST_UNPROVEN` the oldest is disconnected;
+- unauthenticated connections: beyond `MOST_UNPROVEN` the oldest is disconnected; without TLS, which has large buffers,
+  not before it had `UNPROVEN_SECONDS`, up to `MOST_FRESH`;
 - connections of one user: beyond `MOST_OF_ONE_USER` a new one gets 429.
 """
 
@@ -82,7 +83,8 @@ class Connections:
         now = self._unproven[connection] = connection.since
         while (count := len(self._unproven)) > limits.MOST_UNPROVEN:
             oldest, since = next(iter(self._unproven.items()))
-            if now - since < limits.UNPROVEN_SECONDS and count <= limits.MOST_FRESH:
+            is_fresh = now - since < limits.UNPROVEN_SECONDS and count <= limits.MOST_FRESH
+            if is_fresh and not connection.over_tls:
                 break  # many came at once, and an honest one among them had no time to say a word
             del self._unproven[oldest]
             oldest.abort()

@@ -38,8 +38,10 @@ LARGE_BODY_BYTES = 16 * 1024  # from here on a body needs a place before it is r
 MOST_LARGE_OF_ONE_USER = 4  # bodies that are arriving or worked on, except of system:masters
 PLACE_SECONDS = 15.0  # for a large body to wait for a place before it is refused
 MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
-MOST_UNPROVEN = 256  # connections that have not shown a credential yet
-UNPROVEN_SECONDS = 1.0  # in which a connection can show one before it makes room for another
+MOST_UNPROVEN = (
+    256  # connections that have not shown a credential yet; over TLS each holds up to half a megabyte
+)
+UNPROVEN_SECONDS = 1.0  # in which a connection without TLS can show one before it makes room for another
 MOST_FRESH = 2048  # of those that have not had that time: beyond it the oldest goes all the same
 MOST_OF_ONE_USER = 256  # connections, except of system:masters
 READ_BYTES = 256 * 1024  # of one connection in one turn of the loop

@@ -21,7 +21,7 @@ import msgspec
 
 from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.answers import TransportSink, head_of, head_of_stream
+from weir.apiserver.transport.answers import CLOSED, TransportSink, head_of, head_of_stream
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.heads import HeadError, body_length, split_target, target_problem
 from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
@@ -75,6 +75,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         "_user",
         "_waits",
         "_whose",
+        "over_tls",
     )
 
     def __init__(self, connections: Connections, whose: Callable[[], bytes | None] | None = None) -> None:
@@ -82,7 +83,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._connections, self._whose = connections, whose
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = None  #: refers back: only while connected
         self._headers: dict[bytes, bytes] = {}
         self._request: Request | None = None
         self._body: list[bytes] = []
@@ -102,6 +103,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._sink: TransportSink | None = None
         self._certificate: bytes | None = None
+        self.over_tls = False
         self._peer = ""
         self._user: User | None = None
         self._paused = False
@@ -117,10 +119,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Note who is at the other end."""
-        self._transport = transport
+        self._transport, self._parser = transport, httptools.HttpRequestParser(self)
         peer = transport.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
         tls = transport.get_extra_info("ssl_object")
+        self.over_tls = tls is not None
         if tls is not None:
             self._certificate = tls.getpeercert(binary_form=True) or None
         self._connections.opened(self)
@@ -134,7 +137,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if self._task is not None and not self._task.done():
             self._task.cancel()
         self._over = True
-        self._parser = self._request = None
+        # parser and TLS transport refer back to the protocol: each such cycle would keep the TLS buffers (256 KiB)
+        self._transport, self._parser, self._request = CLOSED, None, None
         self._headers, self._body, self._url = {}, [], b""
         self._queue.clear()
         self._release()
