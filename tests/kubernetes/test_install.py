@@ -24,7 +24,7 @@ def tolerations(kubectl, name):
 
 
 def test_installed_used_checked_and_taken_out(tmp_path):
-    url = f"https://127.0.0.1:{(port := free_port())}"
+    url = f"https://127.0.0.1:{free_port()}"
     with (
         real_server(tmp_path, OFF) as kubeconfig,
         controller_manager(tmp_path, kubeconfig, OFF),
@@ -38,7 +38,7 @@ def test_installed_used_checked_and_taken_out(tmp_path):
             kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=rest)
             kubectl("apply", "--dry-run=server", "-f", "-", stdin=rest)
         kubectl("apply", "-f", "-", stdin=manifests)
-        with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url, port) as log:
+        with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url) as log:
             eventually(lambda: " Ready " in log.read_text(), "the operator does not become ready")
             kubectl("create", "-f", "-", stdin=NODE)
             eventually(lambda: '"verdict": "todo"' not in check(kubeconfig), lambda: check(kubeconfig))
