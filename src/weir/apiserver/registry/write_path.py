@@ -207,7 +207,8 @@ def complete(write: ObjectWrite, now: str) -> None:
     request, served = write.request, write.request.kind
     if write.old is not None:
         write.strategy.recall(write.new, write.old)
-    documents.default(write.new, served, now)
+    if request.subresource != "scale":  # whose change is made to the object as it is stored
+        documents.default(write.new, served, now)
     if write.old is not None:
         write.strategy.restrict(served, write.new, write.old, request.subresource)
     if not request.owned:
