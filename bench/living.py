@@ -21,9 +21,8 @@ from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 from weir.simulation.component_gates import ComponentGates
-from weir.simulation.control_plane import ControlPlane
+from weir.simulation.control_plane import ControlPlane, local_client
 from weir.simulation.kubelet.node_classes import CLASSES, node_document
-from weir.simulation.local_client import local_client
 
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 EVICTED, DEADLINES, AT_REST_NODES, AT_REST_PODS, REST_SECONDS = 10_000, 27, 2_000, 20_000, 20.0

@@ -1,198 +1,143 @@
-"""What does a question about a large cluster cost? `weir what-if` from a raw dump to its answer.
+"""Cost of `weir what-if`, from a dump of a cluster whose workloads differ to the answer.
 
-5,000 nodes with 30 pods on each, 3,000 Deployments, one line of JSON (as the API serves it) and many lines (as kubectl
-writes it); one node is tainted and its pods leave. Held against parsing the same dump. How the cost grows: a cluster of
-a quarter the size, and a change of twenty nodes instead of one. Each in a process of its own; times are CPU times.
+1,000 nodes with 30,000 pods: one node is tainted, then growing parts of a pool; held against parsing the same dump.
+5,000 nodes with 150,000 pods: one node. A second question about a loaded cluster is held against the first, and the
+forecast against a copy of the whole control plane that lives through the same change on a small cluster. Each in a
+process of its own; all times are CPU times.
+
+`python -m bench.what_if NODES PODS [SHARE …]` asks about a cluster of any size and shares of its pool.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from bench import Figure
+from bench._command import command_cost, run_code
+from bench._diverse import write_dump
 
-NODES, PODS_PER_NODE, REPLICAS = 5_000, 30, 50
+SMALL, MIDDLE, LARGE = (100, 1_000), (1_000, 30_000), (5_000, 150_000)
+SHARES = (0.02, 0.1, 0.4, 1.0)  #: of the pool's nodes that are tainted together
+TAINT = "maintenance=1:NoExecute"
 
-
-def documents(nodes: int) -> list[dict[str, Any]]:
-    """Return a cluster: nodes, Deployments with their ReplicaSets, and their pods, spread over all nodes."""
-    found: list[dict[str, Any]] = []
-    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    ready = [{"type": "Ready", "status": "True"}]
-    for number in range(nodes):
-        name = f"node-{number:05}"
-        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"z{number % 3}"}
-        taints = [{"key": "sla", "value": str(800 + number % 150), "effect": "NoSchedule"}]
-        found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": name, "uid": name, "labels": labels},
-                "spec": {"taints": taints} if number % 2 else {},
-                "status": {"allocatable": amounts, "conditions": ready},
-            }
-        )
-    pods = nodes * PODS_PER_NODE
-    apps = pods // REPLICAS
-    for number in range(apps):
-        found += _workload(number)
-    for number in range(pods):
-        app = number % apps
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"app-{app}-h", "uid": f"rs-{app}"}
-        found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": f"app-{app}-h-{number}",
-                    "namespace": f"ns-{app % 100}",
-                    "uid": f"pod-{number}",
-                    "labels": {"app": f"app-{app}", "pod-template-hash": "h"},
-                    "creationTimestamp": "2026-01-01T00:00:00Z",
-                    "ownerReferences": [{**owner, "controller": True}],
-                },
-                "spec": {**_pod_spec(app), "nodeName": f"node-{number % nodes:05}"},
-                "status": {"phase": "Running", "conditions": ready},
-            }
-        )
-    return found
-
-
-def _pod_spec(app: int) -> dict[str, Any]:
-    requests = {"cpu": f"{100 + app % 3 * 50}m", "memory": "256Mi"}
-    tolerated = {"key": "sla", "operator": "Gt", "value": "790", "effect": "NoSchedule"}
-    return {
-        "containers": [{"name": "c", "image": "registry/app", "resources": {"requests": requests}}],
-        "tolerations": [tolerated],
-    }
-
-
-def _workload(app: int) -> list[dict[str, Any]]:
-    name, namespace = f"app-{app}", f"ns-{app % 100}"
-    labels = {"app": name, "pod-template-hash": "h"}
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"dep-{app}"}
-    spec = {"replicas": REPLICAS, "selector": {"matchLabels": {"app": name}}}
-    template = {"metadata": {"labels": {"app": name}}, "spec": _pod_spec(app)}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"dep-{app}"},
-        "spec": {**spec, "template": template},
-    }
-    replicaset = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {
-            "name": f"{name}-h",
-            "namespace": namespace,
-            "uid": f"rs-{app}",
-            "labels": labels,
-            "annotations": {"deployment.kubernetes.io/revision": "1"},
-            "ownerReferences": [{**owner, "controller": True}],
-        },
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": labels},
-            "template": {**template, "metadata": {"labels": labels}},
-        },
-        "status": {"replicas": REPLICAS},
-    }
-    return [deployment, replicaset]
-
-
-_ASK = """
-import json, resource, sys, time
-from weir.whatif import run
-engine = []
-plain = run._run
-def timed(*given):
+_ASK_TWICE = """
+import json, sys, time
+import weir
+from weir.objects.core import Taint
+from weir.whatif.changes import Nodes, TaintEdit
+from weir.whatif.changes import Taint as TaintNodes
+started = time.process_time()
+cluster = weir.load(sys.argv[1])
+times = []
+for name in ("node-000003", "node-000004"):
+    taint = TaintEdit(Taint("maintenance", "1", "NoExecute"))
+    weir.what_if([TaintNodes(Nodes((name,)), (taint,))], cluster)
+    times.append(time.process_time() - started)
     started = time.process_time()
-    found = plain(*given)
-    engine.append(time.process_time() - started)
-    return found
-run._run = timed
-from weir.cli.main import run as weir
-try:
-    weir(["what-if", "taint", *sys.argv[2:], "hot=1:NoExecute", "-o", "json", "--cluster", sys.argv[1]])
-except SystemExit:
-    pass
-used = resource.getrusage(resource.RUSAGE_SELF)
-# The most that rusage knows is what the process that started this one took.
-(most,) = (int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(json.dumps([used.ru_utime + used.ru_stime, sum(engine), most / 1024]), file=sys.stderr)
+print(json.dumps(times), file=sys.stderr)
+"""
+_LIVE = """
+import json, sys, time
+from weir.whatif import run as engine
+if sys.argv[2] == "copy":
+    engine.cluster_needs_control_plane = lambda documents: "it is compared"
+from weir.cli.main import run
+started = time.process_time()
+run(["what-if", "taint", *sys.argv[3:], "-o", "json", "--cluster", sys.argv[1]])
+print(json.dumps(time.process_time() - started), file=sys.stderr)
 """
 
 
-def ask(dump: Path, *nodes: str) -> tuple[float, float, float]:
-    """Return the CPU seconds of an answer, those that the copy ran, and the most MiB it took."""
-    asked = subprocess.run(
-        [sys.executable, "-c", _ASK, str(dump), *nodes], check=True, capture_output=True, text=True
-    )
-    leaving = json.loads(asked.stdout)["leaving"]
-    assert len(leaving) == PODS_PER_NODE * len(nodes), f"{len(leaving)} pods leave"
-    whole, engine, memory = json.loads(asked.stderr.splitlines()[-1])
-    return whole, engine, memory
+class Answer(NamedTuple):
+    """How many pods an answer names, and what it took."""
+
+    leaving: int
+    seconds: float
+    mebibytes: float
+
+
+def ask(dump: Path, *chosen: str) -> Answer:
+    """Return what the answer about a taint of the *chosen* nodes took."""
+    cost = command_cost("what-if", "taint", *chosen, TAINT, "-o", "json", "--cluster", str(dump))
+    return Answer(json.loads(cost.printed)["numbers"]["leaving"], cost.seconds, cost.mebibytes)
+
+
+def pool(nodes: int, share: float) -> list[str]:
+    """Return the names of a *share* of the spot nodes."""
+    spot = [f"node-{number:06}" for number in range(nodes) if number % 5 < 2]
+    return spot[: max(1, round(share * len(spot)))]
 
 
 def run() -> list[Figure]:
     """Measure and return the figures."""
     with tempfile.TemporaryDirectory() as folder:
-        line, lines, small = (Path(folder) / name for name in ("line.json", "lines.json", "small.json"))
-        listed = {"apiVersion": "v1", "kind": "List", "items": documents(NODES)}
-        line.write_text(json.dumps(listed))
-        lines.write_text(json.dumps(listed, indent=4))
-        small.write_text(json.dumps({**listed, "items": documents(NODES // 4)}))
-        del listed
-        started = time.process_time()
-        json.loads(line.read_bytes())
-        parsing = time.process_time() - started
-        whole, engine, memory = ask(line, "node-00007")
-        many_lines, _, memory_of_lines = ask(lines, "node-00007")
-        more, engine_of_more, _ = ask(line, *(f"node-{number:05}" for number in range(20)))
-        quarter, engine_of_quarter, _ = ask(small, "node-00007")
-    size = f"{NODES:,} nodes with {NODES * PODS_PER_NODE:,} pods"
+        small, middle, large = (Path(folder) / name for name in ("small.json", "middle.json", "large.json"))
+        for path, size in ((small, SMALL), (middle, MIDDLE), (large, LARGE)):
+            write_dump(path, *size)
+        parsing = {path: _parsing(path) for path in (middle, large)}
+        one, one_of_large = ask(middle, "node-000003"), ask(large, "node-000003")
+        growth = [ask(middle, *pool(MIDDLE[0], share)) for share in SHARES]
+        first, second = json.loads(run_code(_ASK_TWICE, str(middle)).stderr.splitlines()[-1])
+        nodes = pool(SMALL[0], 1.0)
+        copy, forecast = (
+            json.loads(run_code(_LIVE, str(small), way, *nodes, TAINT).stderr.splitlines()[-1])
+            for way in ("copy", "forecast")
+        )
+    figures = []
+    for (node_count, pods), cost, path in ((MIDDLE, one, middle), (LARGE, one_of_large, large)):
+        words = f"one node of {node_count:,} with {pods:,} diverse pods"
+        base = parsing[path]
+        figures.append(
+            Figure(f"{words}, CPU", cost.seconds, "s", base, base / cost.seconds, "baseline: json.loads")
+        )
+        figures.append(Figure(f"{words}, memory", cost.mebibytes, "MiB", target="at most 700 MiB"))
+    for cost in growth:
+        each = (cost.seconds - one.seconds) / max(1, cost.leaving - one.leaving) * 1000
+        figures.append(
+            Figure(f"{cost.leaving:,} pods leave, CPU", cost.seconds, "s", target=f"{each:.2f} ms a pod")
+        )
     return [
+        *figures,
         Figure(
-            f"{size}, raw JSON to answer, CPU",
-            whole,
+            "second question about a loaded cluster, CPU",
+            second,
             "s",
-            parsing,
-            parsing / whole,
-            "at most 10 s; baseline: json.loads",
+            first,
+            first / second,
+            "baseline: the first",
         ),
-        Figure("the same, running the copy, CPU", engine, "s", target="at most 2 s"),
-        Figure("the same, memory", memory, "MiB", target="at most 800 MiB"),
         Figure(
-            "the same from many lines, CPU",
-            many_lines,
+            f"forecast of a pool, {SMALL[0]:,} nodes with {SMALL[1]:,} pods, CPU",
+            forecast,
             "s",
-            whole,
-            whole / many_lines,
-            "at most 10 s; baseline: one line",
-        ),
-        Figure("the same from many lines, memory", memory_of_lines, "MiB", target="at most 800 MiB"),
-        Figure("20 nodes tainted instead of one, CPU", more, "s", whole, whole / more, "baseline: one node"),
-        Figure(
-            "the same, running the copy, CPU",
-            engine_of_more,
-            "s",
-            engine,
-            engine / engine_of_more,
-            "baseline: one node",
-        ),
-        Figure("a quarter of the cluster, CPU", quarter, "s", whole, whole / quarter, "baseline: the whole"),
-        Figure(
-            "the same, running the copy, CPU",
-            engine_of_quarter,
-            "s",
-            engine,
-            engine / engine_of_quarter,
-            "baseline: the whole",
+            copy,
+            copy / forecast,
+            "baseline: a copy of the control plane",
         ),
     ]
+
+
+def _parsing(path: Path) -> float:
+    started = time.process_time()
+    json.loads(path.read_bytes())
+    return time.process_time() - started
+
+
+def main(nodes: int, pods: int, shares: list[float]) -> None:
+    """Print what questions about one cluster cost, by the share of the pool that is tainted."""
+    with tempfile.TemporaryDirectory() as folder:
+        dump = Path(folder) / "cluster.json"
+        write_dump(dump, nodes, pods)
+        for chosen in (["node-000003"], *(pool(nodes, share) for share in shares)):
+            cost = ask(dump, *chosen)
+            taken = f"{cost.seconds:>8.1f} s {cost.mebibytes:>7.0f} MiB"
+            print(f"{len(chosen):>7,} nodes {cost.leaving:>9,} pods leave {taken}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), [float(share) for share in sys.argv[3:]])

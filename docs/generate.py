@@ -18,7 +18,7 @@ from weir.lint.pages import pages
 from weir.observe.metrics import Registry
 from weir.operator.metrics import OperatorMetrics
 from weir.scheduler.metrics import SchedulerMetrics
-from weir.simulation.kubelet.metrics import KubeletMetrics
+from weir.simulation.kubelet.pod_worker import KubeletMetrics
 
 REFERENCE = Path(__file__).parent / "reference"
 PICTURES = Path(__file__).parent / "pictures"

@@ -1,4 +1,4 @@
-"""What do the pages of the documentation show? Their code, the commands in it, and their links."""
+"""Code, commands and links of the documentation's pages."""
 
 from __future__ import annotations
 
@@ -28,9 +28,15 @@ class Shown:
         return f"{self.page.stem}: {self.command[:60]}"
 
 
-def shown(page: Path) -> Iterator[Shown]:
-    """Yield the commands of the console blocks of *page*, continued lines joined, remarks taken off."""
-    for _, kind, block in _FENCED.findall(page.read_text()):
+def shown(page: Path, section: str = "") -> Iterator[Shown]:
+    """Yield the commands of the console blocks of *page*, continued lines joined, remarks taken off.
+
+    With *section* only those between that heading of the second level and the next one.
+    """
+    text = page.read_text()
+    if section:
+        text = text.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    for _, kind, block in _FENCED.findall(text):
         if kind != "console":
             continue
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:

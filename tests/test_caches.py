@@ -31,7 +31,7 @@ FINITE = {
     "weir.devices.expression": "environments of the language, which gates make",
     "weir.objects": "kinds, schemas and view types",
     "weir.policies.environment": "environments of the language: with parameters or without, with rights or without",
-    "weir.policies.kind_schemas._object_meta": "one schema",
+    "weir.policies.type_checking._object_meta": "one schema",
     "weir.store.journal": "sizes of a group, at most 64",
     "weir.taints.expression": "environments of the language, which gates make",
     "weir.validate": "kinds, field names of the schema and gates",
@@ -42,11 +42,11 @@ ONE_TASK = "lives as long as one request, expression or decision"
 START = "filled when the program starts"
 OWNER = "entries go with what they describe, in another method than the scan can see"
 GROWING = {
-    "apiserver/admission/quota_ledger.py:Ledger._total": "resource names of one namespace, gone with its quota",
+    "apiserver/admission/resource_quota.py:Ledger._total": "resource names of one namespace, gone with its quota",
     "apiserver/auth/authn.py:StaticTokens._proven": "tokens of the file, read anew with it",
     "apiserver/file_changes.py:FileChanges._followed": START,
     "apiserver/file_changes.py:FileChanges._seen": START,
-    "apiserver/health_metrics.py:HealthMetrics._last": "checks and the three places to ask for them",
+    "apiserver/nonresource.py:HealthMetrics._last": "checks and the three places to ask for them",
     "apiserver/metrics.py:Metrics._requests": "MOST_REQUEST_KINDS",
     "apiserver/registry/codec.py:Reader._kept": "kinds; the documents of each are made anew",
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",
@@ -78,6 +78,7 @@ GROWING = {
     "scheduler/plugins/volume_matcher.py:VolumeMatcher._known": "made again when nodes or volumes change",
     "scheduler/plugins/volume_reservation.py:VolumeReservation._written": "volumes of one pod",
     "simulation/drivers/run.py:Drivers._classes": "drivers of node classes",
+    "simulation/kubelet/commands.py:_Script._output": "MOST_OUTPUT",
     "simulation/kubelet/pod_worker.py:PodWorker._addresses": OWNER,
     "simulation/kubelet/pod_worker.py:PodWorker._admitted": OWNER,
     "simulation/kubelet/pod_worker.py:PodWorker._hosts": OWNER,

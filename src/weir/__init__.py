@@ -9,6 +9,8 @@ features of the four KEPs are on (`gates="AllAlpha=false"` is what Kubernetes ha
 >>> weir.tolerates({"key": "sla", "operator": "Gt", "value": "950"}, taint)
 <Outcome.NOT_GREATER: 'asks for a higher value'>
 
+`snapshot = weir.load("cluster.json")` reads a cluster once, for many questions: `weir.explain(pod, snapshot)`,
+`weir.what_if(changes, snapshot)`.
 `Cluster` is a whole cluster under virtual time, for tests: `weir.Cluster(nodes=3, seed=1)`.
 Nothing is imported until it is used.
 `weir.explain` and `weir.validate` are packages that can be called (weir.callable_package), so that
@@ -22,10 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weir.gates import Gates
-    from weir.library import compile, explain, tolerates, untolerated, validate
+    from weir.library import compile, explain, load, tolerates, untolerated, validate, what_if
     from weir.simulation.cluster import Cluster
 
-__all__ = ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
+__all__ = [
+    "Cluster",
+    "Gates",
+    "compile",
+    "explain",
+    "load",
+    "tolerates",
+    "untolerated",
+    "validate",
+    "what_if",
+]
 __version__ = "0.1.0"
 
 #: Where what is promised lives, when not in weir.library; the two packages are their own home.

@@ -1,8 +1,8 @@
 """Memory-bounded caches for results that depend on client input.
 
-`functools.lru_cache` bounds the number of entries, not the size of keys. `bounded` bypasses the cache for arguments
-that are too long. Every cache made here is in `REGISTRY`; `every` adds the other memoizing functions, so that a test
-can check all bounds. tests/test_caches.py finds dicts that only grow.
+`functools.lru_cache` bounds the number of entries, not the size of keys. `bounded` keeps no answer for arguments that
+are too long; a hit costs little more than one of lru_cache. Every cache made here is in `REGISTRY`; `every` adds the
+other memoizing functions, so that a test can check all bounds. tests/test_caches.py finds dicts that only grow.
 """
 
 from __future__ import annotations
@@ -29,10 +29,26 @@ class Bounded(NamedTuple):
 REGISTRY: list[Bounded] = []
 
 
+class _NotKept(Exception):
+    """Carries the answer for arguments that are too long to be kept."""
+
+
+def _text_length(arguments: tuple[Any, ...]) -> int:
+    """Return how much text is in *arguments*, and in tuples within them."""
+    length, pending = 0, list(arguments)
+    while pending:
+        argument = pending.pop()
+        if isinstance(argument, _TEXT):
+            length += len(argument)
+        elif isinstance(argument, tuple):
+            pending += argument
+    return length
+
+
 def bounded(
     most: int, longest: int = LONGEST_KEY
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Return a decorator that keeps the last *most* answers for arguments whose texts are at most *longest* long.
+    """Return a decorator that keeps the last *most* answers for arguments with at most *longest* characters of text.
 
     >>> @bounded(most=2, longest=3)
     ... def upper(text: str) -> str:
@@ -42,14 +58,19 @@ def bounded(
     """
 
     def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
-        remembered = lru_cache(most)(function)
+        @lru_cache(most)
+        def remembered(*arguments: Any, **named: Any) -> Answer:
+            result = function(*arguments, **named)
+            if _text_length(arguments) > longest:
+                raise _NotKept(result)  # lru_cache keeps nothing for a call that raises
+            return result
 
         @wraps(function)
         def answer(*arguments: Any, **named: Any) -> Answer:
-            for argument in arguments:
-                if isinstance(argument, _TEXT) and len(argument) > longest:
-                    return function(*arguments, **named)
-            return remembered(*arguments, **named) if named else remembered(*arguments)
+            try:
+                return remembered(*arguments, **named)
+            except _NotKept as result:
+                return result.args[0]  # type: ignore[no-any-return]
 
         name = f"{function.__module__}.{function.__qualname__}"
         REGISTRY.append(Bounded(name, most, lambda: remembered.cache_info().currsize, remembered.cache_clear))

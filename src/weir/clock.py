@@ -27,6 +27,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since some fixed moment; never goes back."""
 
+    def steady_time(self) -> float:
+        """Seconds since the epoch, by `time` when the clock was made and by `monotonic` since: never set."""
+
     def now(self) -> datetime:
         """The time of day, in UTC."""
 
@@ -93,11 +96,17 @@ _NO_TIME = timedelta(0)
 class RealClock:
     """The machine's clock."""
 
+    def __init__(self) -> None:
+        self._steady_offset = self.time() - self.monotonic()
+
     def time(self) -> float:
         return time.time()
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady_time(self) -> float:
+        return self._steady_offset + self.monotonic()
 
     def now(self) -> datetime:
         now = Moment.fromtimestamp(time.time(), UTC)
@@ -129,7 +138,8 @@ class VirtualClock:
         self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, can_be_set: bool = False
     ) -> None:
         """One that *can_be_set* tells moments as the machine's clock does; its time of day may jump."""
-        self._start, self._can_be_set = start.timestamp(), can_be_set
+        self._start = self._steady_start = start.timestamp()
+        self._can_be_set = can_be_set
         self._first = datetime.fromtimestamp(self._start, UTC)
         if can_be_set:
             self._first = Moment.of(self._first, 0.0)
@@ -150,6 +160,9 @@ class VirtualClock:
     def monotonic(self) -> float:
         then = _BACKDATED.get()
         return self._elapsed if then is None else then
+
+    def steady_time(self) -> float:
+        return self._steady_start + self.monotonic()
 
     def now(self) -> datetime:
         elapsed = self.monotonic()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +27,9 @@ from weir.world import World
 if TYPE_CHECKING:
     from weir.cel.env import Env
     from weir.cel.program import Program
+    from weir.cli.inputs import ClusterObjects
+    from weir.whatif.changes import Change
+    from weir.whatif.forecast import Forecast
 
 Document = Mapping[str, Any]
 
@@ -76,21 +81,81 @@ def validate(obj: Any, old: Any = None, gates: GatesLike = None) -> list[FieldEr
     return [*validate_fields(document), *_validate(document, former, Gates.of(gates))]
 
 
+class Snapshot:
+    """A cluster that was read once, for many questions."""
+
+    def __init__(self, held: ClusterObjects) -> None:
+        self.world = held.world()
+        self.documents = [document for _, document in held.documents]
+        self.pods = list(held.snapshot_pods.sources())
+
+
+def load(*files: str | PathLike[str]) -> Snapshot:
+    """Return the cluster that dumps, manifests or directories hold, read once for any number of questions.
+
+    Raises ValueError for what cannot be read, with its place.
+    """
+    import click
+
+    from weir.cli._options import ClusterSource
+    from weir.cli.inputs import read_cluster
+    from weir.observe.interpreter import collect_rarely
+
+    if not files:
+        raise ValueError("which files hold the cluster?")
+    names = tuple(fspath(each) for each in files)
+    try:
+        with collect_rarely():
+            return Snapshot(read_cluster(ClusterSource(names), (), stream=True))
+    except click.ClickException as error:
+        raise ValueError(error.message) from None
+
+
+def what_if(
+    changes: Sequence[Change],
+    cluster: Snapshot | Document | Iterable[Any],
+    gates: GatesLike = None,
+    *,
+    now: datetime | None = None,
+    until: float = 3600.0,
+    seed: int = 0,
+) -> Forecast:
+    """Return what *changes* (see weir.whatif.changes), made one after the other, do to *cluster* in *until* seconds.
+
+    *cluster* is what `load` returned, documents, or one List document. Raises ValueError for a change that cannot be
+    made.
+    """
+    from weir.whatif.run import Asked
+    from weir.whatif.run import what_if as run
+
+    asked = Asked(Gates.of(gates), now or datetime.now(UTC), until, seed)
+    if isinstance(cluster, Snapshot):
+        return run(cluster.documents, changes, asked, pods=cluster.pods)
+    documents: list[Any] = [dict(cluster)] if isinstance(cluster, Mapping) else list(cluster)
+    return run(documents, changes, asked)
+
+
 def explain(
-    pod: Any, cluster: World | Document | Iterable[Any], gates: GatesLike = None, *, stored: bool = False
+    pod: Any,
+    cluster: Snapshot | World | Document | Iterable[Any],
+    gates: GatesLike = None,
+    *,
+    stored: bool = False,
 ) -> Explanation:
     """Return where *pod* fits in *cluster*, why not elsewhere, and the smallest change that would help.
 
-    *pod* is a Pod or a workload (its template is explained). *cluster* is a World, documents (nodes, pods,
-    volumes, claims), or one List document. With *stored* the pod is taken as it is in the cluster: nothing is
-    added that creating it would add, and nothing is said about whether it would be accepted.
+    *pod* is a Pod or a workload (its template is explained). *cluster* is what `load` returned, a World, documents
+    (nodes, pods, volumes, claims), or one List document. With *stored* the pod is taken as it is in the cluster:
+    nothing is added that creating it would add, and nothing is said about whether it would be accepted.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": True}}
     >>> answer = explain({"kind": "Pod", "metadata": {"name": "web"}, "spec": {}}, [node])
     >>> answer.fits, answer.fix.commands
     (False, ('kubectl uncordon n1',))
     """
-    if isinstance(cluster, World):
+    if isinstance(cluster, Snapshot):
+        world = cluster.world
+    elif isinstance(cluster, World):
         world = cluster
     elif isinstance(cluster, Mapping):
         world = World.of([dict(cluster)])

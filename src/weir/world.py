@@ -7,7 +7,7 @@ Worlds from watches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from weir.objects.core import Namespace, Node, Pod, View, ViewError, read
 from weir.objects.device_versions import to_v1
+from weir.objects.pod_reader import Json, SnapshotPods, like, seated, templates, with_templates
 from weir.objects.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -95,12 +96,20 @@ class World:
     device_taint_rules: Mapping[str, DeviceTaintRule] = field(default_factory=lambda: _EMPTY)
     documents: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=lambda: _EMPTY)
     listed: frozenset[str] = frozenset()  #: kinds of which every object is here, even if there is none
+    #: What was worked out from these objects and can be used again, by who keeps it.
+    memory: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
-    def of(cls, documents: Iterable[Any], listed: Iterable[str] = ()) -> World:
+    def of(
+        cls,
+        documents: Iterable[Any],
+        listed: Iterable[str] = (),
+        pods: Iterable[Json] | SnapshotPods = (),
+    ) -> World:
         """Return the World that *documents* describe; Lists are opened, other kinds are left out.
 
-        *listed* are kinds that were read whole, so that an object that is not here does not exist.
+        *listed* are kinds that were read whole, so that an object that is not here does not exist. *pods* are more
+        pods, each as JSON, or read already.
 
         >>> World.of([{"kind": "Node", "metadata": {"name": "n1"}}]).nodes["n1"].taints
         ()
@@ -118,7 +127,9 @@ class World:
             view_type, place = _PLACES[kind]
             view = read(view_type, _as_v1(kind, document))
             places[place][_key(view, place)] = view
-        return cls(**places, documents=kept, listed=frozenset(listed))  # type: ignore[arg-type]
+        world = cls(**places, documents=kept, listed=frozenset(listed))  # type: ignore[arg-type]
+        snapshot = pods if isinstance(pods, SnapshotPods) else SnapshotPods.of(pods)
+        return replace(world, pods=SnapshotPods({**world.pods, **snapshot.entries})) if snapshot else world
 
     def knows(self, *kinds: str) -> bool:
         """Return whether objects of *kinds* were collected: all of one were listed, or some are here."""
@@ -136,26 +147,81 @@ class World:
     @cached_property
     def _pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         by_node: dict[str, list[Pod]] = {}
-        for pod in self.pods.values():
-            if pod.spec.node_name and not pod.terminated:
-                by_node.setdefault(pod.spec.node_name, []).append(pod)
+        for key, node_name, _ in self.seated_pods():
+            by_node.setdefault(node_name, []).append(self.pods[key])
         return {name: tuple(pods) for name, pods in by_node.items()}
 
     def pods_on(self, node_name: str) -> tuple[Pod, ...]:
         """Return the pods that use the node: bound to it and not ended."""
         return self._pods_by_node.get(node_name, ())
 
+    def seated_pods(self) -> Iterator[tuple[str, str, Pod]]:
+        """Yield key and node of the pods that use one, with a view of everything but what is the pod's own."""
+        return seated(self.pods)
+
+    def pod_templates(self) -> Iterable[Pod]:
+        """Return a view of each kind of pod, ended ones included."""
+        return templates(self.pods)
+
+    def pods_like(self, holds: Callable[[Pod], object]) -> Iterator[Pod]:
+        """Yield the pods for which *holds* is true, which must not look at what is a pod's own: name, UID, node."""
+        return like(self.pods, holds)
+
+    @cached_property
+    def _pods_by_owner(self) -> Mapping[tuple[str, str, str], list[tuple[int, str]]]:
+        by_owner: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+        owners_of: dict[int, list[tuple[str, str, str]]] = {}  # by template
+        for number, (key, template) in enumerate(with_templates(self.pods)):
+            owners = owners_of.get(id(template))
+            if owners is None:
+                metadata = template.metadata
+                named = [each for each in metadata.owner_references or () if each.controller]
+                owners = owners_of[id(template)] = (
+                    []
+                    if template.terminated
+                    else [(metadata.namespace or "default", each.kind, each.name) for each in named]
+                )
+            for owner in owners:
+                by_owner.setdefault(owner, []).append((number, key))
+        return by_owner
+
+    def pods_of(self, namespace: str, owners: Iterable[tuple[str, str]]) -> Iterator[Pod]:
+        """Yield the pods that controllers, each kind and name, have in a namespace, those that ended left out."""
+        by_owner = self._pods_by_owner
+        owned = {each for owner in owners for each in by_owner.get((namespace, *owner), ())}
+        return (self.pods[key] for _, key in sorted(owned))
+
+    @cached_property
+    def _replica_sets_by_deployment(self) -> Mapping[tuple[str, str], list[str]]:
+        by_deployment: dict[tuple[str, str], list[str]] = {}
+        for document in self.documents.get("ReplicaSet", {}).values():
+            metadata = document.get("metadata") or {}
+            for owner in metadata.get("ownerReferences") or ():
+                if owner.get("kind") == "Deployment":
+                    key = (metadata.get("namespace") or "default", str(owner.get("name")))
+                    by_deployment.setdefault(key, []).append(str(metadata.get("name")))
+        return by_deployment
+
+    def replica_sets_of(self, namespace: str, deployment: str) -> Sequence[str]:
+        """Return the names of the ReplicaSets that a Deployment owns."""
+        return self._replica_sets_by_deployment.get((namespace, deployment), ())
+
     def overlay(self, *changed: View, without: Iterable[View] = ()) -> World:
         """Return this World with *changed* objects put in or replaced, and *without* taken out."""
-        places: dict[str, dict[str, View]] = {}
+        places: dict[str, Any] = {}
         for view, remove in (*((v, False) for v in changed), *((v, True) for v in without)):
             place = next(name for view_type, name in _PLACES.values() if isinstance(view, view_type))
-            objects = places.setdefault(place, dict(getattr(self, place)))
+            objects = places.get(place)
+            if objects is None:
+                here = getattr(self, place)
+                objects = places[place] = dict(here.entries if isinstance(here, SnapshotPods) else here)
             if remove:
                 objects.pop(_key(view, place), None)
             else:
                 objects[_key(view, place)] = view
-        return replace(self, **places)  # type: ignore[arg-type]
+        if isinstance(self.pods, SnapshotPods) and "pods" in places:
+            return replace(self, **{**places, "pods": SnapshotPods(places["pods"])})
+        return replace(self, **places)
 
 
 def _as_v1(kind: str, document: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -157,6 +159,111 @@ await store.close()
     assert words == ["True", "True", "True"]
     found = await reopened_keys(tmp_path / "store.db")
     assert {f"/{n}" for n in range(int(kept))} <= found <= {f"/{n}" for n in range(int(kept) + 1)}
+
+
+async def test_writes_go_on_once_the_file_can_be_written_again(tmp_path: Path) -> None:
+    """The operating system refuses writes to the open file, and later takes them again."""
+    body = """
+import resource
+store = await SqliteStore.open(path)
+await store.commit([Write("/before", b"x" * 3000)])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+errors = []
+for n in range(3):
+    try:
+        await store.commit([Write(f"/refused-{n}", b"x" * 3000)])
+    except StoreUnavailable as error:
+        errors.append(error)
+    await asyncio.sleep(0.7)
+print(len(errors), errors[0].unknown, errors[-1].unknown, "which is tried every second" in str(errors[-1]))
+print([item.key for item in store.range("/").items], store.revision)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+await asyncio.sleep(1.1)
+await store.commit([Write("/after", b"x" * 3000)])
+print([item.key for item in store.range("/").items], store.revision)
+await store.close()
+"""
+    lines = child(body, tmp_path / "store.db").splitlines()
+    assert lines == ["3 True False True", "['/before'] 2", "['/after', '/before'] 3"]
+    assert await reopened_keys(tmp_path / "store.db") == {"/before", "/after"}
+
+
+class Failing:
+    """A connection whose writes fail as SQLite reports a disk that fails, before or after they happened."""
+
+    def __init__(self, db: sqlite3.Connection, code: str, *, after: bool) -> None:
+        self._db, self._code, self._after = db, code, after
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
+        writes = sql.lstrip().startswith(("INSERT", "UPDATE", "DELETE"))
+        cursor = self._db.execute(sql, parameters) if self._after or not writes else None
+        if writes:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorname = self._code
+            raise error
+        assert cursor is not None
+        return cursor
+
+    def close(self) -> None:
+        self._db.close()
+
+
+@pytest.mark.parametrize("happened", [False, True])
+@pytest.mark.parametrize("code", ["SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR"])
+async def test_after_a_failed_sync_a_write_is_there_or_not_and_nothing_else_is_lost(
+    tmp_path: Path, code: str, happened: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.store.sqlite._REOPEN_SECONDS", 0.0)
+    store = await SqliteStore.open(tmp_path / "store.db")
+    await store.commit([Write("/before", PAGE)])
+    seen: list[str] = []
+    store.watch("/", store.revision, lambda events: seen.extend(event.key for event in events))
+    store._journal._db = Failing(store._journal._db, code, after=happened)  # type: ignore[assignment]
+    with pytest.raises(StoreUnavailable) as refusal:
+        await store.commit([Write("/doubtful", PAGE)])
+    assert refusal.value.unknown and keys(store) == {"/before"}
+    await store.commit([Write("/after", PAGE)])
+    wanted = {"/before", "/after"} | ({"/doubtful"} if happened else set())
+    assert keys(store) == wanted
+    async with asyncio.timeout(10):
+        while len(seen) < len(wanted) - 1:
+            await asyncio.sleep(0)
+    assert seen == (["/doubtful", "/after"] if happened else ["/after"])
+    await store.close()
+    assert await reopened_keys(tmp_path / "store.db") == wanted
+
+
+async def test_a_store_that_vanished_is_not_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.store.sqlite._REOPEN_SECONDS", 0.0)
+    store = await SqliteStore.open(tmp_path / "store.db")
+    await store.commit([Write("/before", PAGE)])
+    store._journal._db = Failing(store._journal._db, "SQLITE_IOERR", after=False)  # type: ignore[assignment]
+    with pytest.raises(StoreUnavailable):
+        await store.commit([Write("/lost", PAGE)])
+    away = [path.rename(tmp_path / f"away-{path.name}") for path in list(tmp_path.glob("store.db*"))]
+    with pytest.raises(StoreUnavailable, match="it is not there"):
+        await store.commit([Write("/lost", PAGE)])
+    assert not (tmp_path / "store.db").exists() and keys(store) == {"/before"}
+    for path in away:
+        path.rename(tmp_path / path.name.removeprefix("away-"))
+    await store.commit([Write("/after", PAGE)])
+    await store.close()
+    assert await reopened_keys(tmp_path / "store.db") == {"/before", "/after"}
+
+
+async def test_a_read_only_file_refuses_writes_until_it_is_writable_again(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db")
+    await store.commit([Write("/before", PAGE)])
+    store._journal._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreUnavailable, match="read-only") as refusal:
+        await store.commit([Write("/refused", PAGE)])
+    assert not refusal.value.unknown and keys(store) == {"/before"}
+    store._journal._db.execute("PRAGMA query_only = OFF")
+    await store.commit([Write("/after", PAGE)])
+    await store.close()
+    assert await reopened_keys(tmp_path / "store.db") == {"/before", "/after"}
 
 
 # ---------------------------------------------------------------------------------------- read-only, locked
@@ -337,35 +444,91 @@ def bare(item: object) -> object:
     return item
 
 
-async def test_a_damaged_write_ahead_log_shows_an_earlier_state_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SQLite ends the log at the first frame that does not add up, as after a power cut."""
+class Log(NamedTuple):
+    """A database whose last changes are in its write-ahead log only, as a killed process leaves it."""
+
+    files: dict[str, bytes]
+    states: list[object]  #: what it held after each change
+    ends: list[int]  #: bytes of the log after each change
+
+
+@pytest.fixture
+async def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     path = tmp_path / "run" / "store.db"
     store = await SqliteStore.open(path)
     await store.commit([Write("/first", b"x")])
     await store.close()
     monkeypatch.setattr(Journal, "checkpoint", lambda journal: None)  # all that follows stays in the log
     store = await SqliteStore.open(path)
-    states = [read(store)]
+    states, ends = [read(store)], [0]
     for n in range(12):
-        await store.commit([Write(f"/{n:02}", b"%d" % n * 2000)])
+        await store.commit([Write(f"/{n:02}", b"%d" % n * 5000)])
         states.append(read(store))
-    files = {name.name: name.read_bytes() for name in path.parent.glob("store.db*")}
+        ends.append(path.with_name("store.db-wal").stat().st_size)
+    files = {name.name: name.read_bytes() for name in path.parent.glob("store.db*") if name.suffix != ".lock"}
     await store.close()
-    log, random = files["store.db-wal"], Random(7)
-    cut = [log[: len(log) * part // 10] for part in range(10)]
-    flipped = [
-        log[:at] + bytes([log[at] ^ 1 << random.randrange(8)]) + log[at + 1 :]
-        for at in random.sample(range(len(log)), 60)
-    ]
-    for broken in [*cut, *flipped]:
-        answer = await opened_with(
-            tmp_path / "store.db", {"store.db": files["store.db"], "store.db-wal": broken}
-        )
-        assert answer is None or answer in states
-    whole = {"store.db": files["store.db"], "store.db-wal": log}
-    assert await opened_with(tmp_path / "store.db", whole) == states[-1]
+    return Log(files, states, ends)
+
+
+def flipped(data: bytes, at: int, bit: int = 3) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+
+
+async def test_a_log_that_ends_early_shows_an_earlier_state_and_no_other(tmp_path: Path, log: Log) -> None:
+    """A power cut: the index is lost, and the last transaction is there in part."""
+    path, whole = tmp_path / "store.db", log.files["store.db-wal"]
+    only = {"store.db": log.files["store.db"]}
+    assert await opened_with(path, {**only, "store.db-wal": whole}) == log.states[-1]
+    for part in range(20):
+        answer = await opened_with(path, {**only, "store.db-wal": whole[: len(whole) * part // 20]})
+        assert answer in log.states
+    for lost in range(log.ends[-2], log.ends[-1], 4096 + 24):  # one page of it did not reach the disk
+        torn = whole[:lost] + bytes(24 + 4096) + whole[lost + 24 + 4096 :]
+        assert await opened_with(path, {**only, "store.db-wal": torn}) == log.states[-2]
+
+
+async def test_damage_in_the_middle_of_the_log_is_refused_and_left_as_it_is(tmp_path: Path, log: Log) -> None:
+    """Flipped bits and lost pages with acknowledged changes behind them, wherever they are."""
+    path, whole, random = tmp_path / "store.db", log.files["store.db-wal"], Random(7)
+    only, last = {"store.db": log.files["store.db"]}, log.ends[-3]
+    places = [*range(32), *range(32, 56), *random.sample(range(56, last), 60)]
+    damaged = [flipped(whole, at, random.randrange(8)) for at in places]
+    damaged += [whole[:at] + bytes(4120) + whole[at + 4120 :] for at in range(32, last, 3 * 4120)]
+    accepted = 0
+    for broken in damaged:
+        answer = await opened_with(path, {**only, "store.db-wal": broken})
+        if answer is None:
+            assert path.with_name("store.db-wal").read_bytes() == broken
+        else:  # a bit that SQLite does not read
+            accepted += 1
+            assert answer == log.states[-1]
+    assert accepted < 24
+
+
+async def test_the_refusal_says_how_to_go_on_without_what_is_behind_the_damage(
+    tmp_path: Path, log: Log
+) -> None:
+    path, whole = tmp_path / "store.db", log.files["store.db-wal"]
+    path.write_bytes(log.files["store.db"])
+    path.with_name("store.db-wal").write_bytes(flipped(whole, log.ends[5] + 200))
+    with pytest.raises(StoreUnavailable, match="committed changes lie behind it") as refusal:
+        await SqliteStore.open(path)
+    command = re.search("`(.*)`", str(refusal.value))
+    assert command is not None
+    subprocess.run(command[1], shell=True, check=True)
+    store = await SqliteStore.open(path, time=lambda: 1e9)
+    assert read(store) == log.states[5]
+    await store.close()
+
+
+async def test_damage_of_the_last_change_is_refused_while_the_index_tells_of_it(
+    tmp_path: Path, log: Log
+) -> None:
+    """A killed process leaves the index, which says how much was committed."""
+    path, whole = tmp_path / "store.db", log.files["store.db-wal"]
+    for at in range(log.ends[-2], log.ends[-1], 1000):
+        assert await opened_with(path, {**log.files, "store.db-wal": flipped(whole, at)}) is None
+    assert await opened_with(path, log.files) == log.states[-1]
 
 
 async def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.contract.certificates import certificates
 from tests.contract.etcd_server import running_etcd
 from tests.e2e.server import running_server
 from tests.e2e.warm import WARM
-from weir.client.tls import trusting
+from weir.client.http import trusting
 
 SECONDS = 60
 

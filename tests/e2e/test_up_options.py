@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.test_up import until, up
 from tests.e2e.warm import WARM
-from weir.client.tls import trusting
+from weir.client.http import trusting
 
 
 def weir(*words, cwd=None, **environment):

@@ -38,7 +38,7 @@ from weir.controllers.runtime.runner import Controllers
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
-from weir.simulation.local_client import local_client
+from weir.simulation.control_plane import local_client
 
 GATES = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": True})
 RECORDED_WITH = (1, 37)

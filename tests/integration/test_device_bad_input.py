@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from weir.simulation.cluster import Cluster
+from weir.simulation.control_plane import local_client
 from weir.simulation.drivers.faults import DUPLICATES, WRONG_COUNT
-from weir.simulation.local_client import local_client
 
 GPU = "gpu.example.com"
 NOWHERE = (

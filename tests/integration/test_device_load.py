@@ -12,9 +12,8 @@ from weir.apiserver.registry import codec
 from weir.clock import RealClock
 from weir.objects.kinds import by_kind
 from weir.simulation.component_gates import ComponentGates
-from weir.simulation.control_plane import ControlPlane
+from weir.simulation.control_plane import ControlPlane, local_client
 from weir.simulation.kubelet.node_classes import CLASSES, node_document
-from weir.simulation.local_client import local_client
 from weir.store import Write
 
 RULES = by_kind("resource.k8s.io/v1", "DeviceTaintRule")

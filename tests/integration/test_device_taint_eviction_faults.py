@@ -30,7 +30,7 @@ from weir.client.api import Reply, Unreachable
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
-from weir.simulation.local_client import local_client
+from weir.simulation.control_plane import local_client
 
 MARKING, CANCELLING = "Marking for deletion", "Cancelling deletion"
 REFUSAL = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"made up","code":500}'

@@ -5,12 +5,29 @@ The API server refuses most of them; here they are stored already, as by an earl
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from tests.stock.virtual import StockCluster
+from tests.unit.controllers.device_cluster import (
+    DRIVER,
+    VERSION,
+    Devices,
+    rule_document,
+    slice_document,
+    taint,
+)
+from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
+from weir.lowering.admission import Answer, answer
+from weir.lowering.admission import Cluster as Lowered
+from weir.lowering.triples import Triple
+from weir.lowering.webhooks import POD_PATH
+from weir.operator.aside import Aside
 from weir.simulation.cluster import Cluster
+from weir.taints import expression
 from weir.taints.expression import STOPPED_REASON, WINDOW_SECONDS, Expressions
 
 QUADRATIC = (
@@ -137,3 +154,141 @@ def test_the_memory_is_bounded_and_forgets_nobody_soon() -> None:
     for number in range(module.MOST_STOPPED + 5):
         seen._stop(str(number), "why")
     assert len(seen.stopped) == module.MOST_STOPPED
+
+
+# ── tolerations of devices ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_stopped_expression_of_an_allocated_claim_is_told_once() -> None:
+    with Devices() as devices:
+        devices.put(slice_document("node-0", {f"gpu-{n}": [taint("a:NoExecute")] for n in range(2)}))
+        hostile = {"expression": HOSTILE["many calls"]}
+        devices.claim("hostile", "node-0/gpu-0", tolerations=(hostile,))
+        devices.claim("ordinary", "node-0/gpu-1", tolerations=({"expression": "taint.key == 'a'"},))
+        devices.pod("p-hostile", "hostile")
+        devices.pod("p-ordinary", "ordinary")
+        devices.cluster.advance(30)
+        devices.put(rule_document("again", "b:NoExecute"))
+        devices.cluster.advance(60)
+        events = devices.cluster.events(STOPPED_REASON)
+        assert [(each["involvedObject"]["kind"], each["involvedObject"]["name"]) for each in events] == [
+            ("ResourceClaim", "hostile")
+        ]
+        assert (
+            events[0]["count"] == 1
+            and "is not evaluated any more and tolerates nothing" in events[0]["message"]
+        )
+        assert "p-hostile" not in devices.staying
+
+
+def test_a_stopped_expression_of_a_claim_to_allocate_is_told_of_its_pod_once() -> None:
+    with Devices(nodes=1, controllers=["*"]) as devices:
+        cluster = devices.cluster
+        devices.put(slice_document("node-0", {"gpu-0": [taint("a:NoSchedule")]}))
+        cluster.create(
+            {"apiVersion": VERSION, "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {}}
+        )
+        exactly = {"deviceClassName": DRIVER, "tolerations": [{"expression": HOSTILE["many calls"]}]}
+        cluster.create(
+            {
+                "apiVersion": VERSION,
+                "kind": "ResourceClaim",
+                "metadata": {"name": "gpu"},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+            }
+        )
+        devices.pod("p", "gpu", node="", reserve=False)
+        cluster.advance(30)
+        cluster.add_node("another")
+        cluster.advance(60)
+        events = cluster.events(STOPPED_REASON)
+        assert [(each["involvedObject"]["kind"], each["involvedObject"]["name"]) for each in events] == [
+            ("Pod", "p")
+        ]
+        assert places(cluster) == {"p": ""}
+
+
+# ── the operator of a stock cluster ──────────────────────────────────────────────────────────────
+
+
+def test_the_operator_tells_of_a_stopped_expression_once() -> None:
+    expression.shared.cache_clear()
+    with StockCluster() as stock:
+        stock.node("n")
+        stock.set_taints("n", ("sla", "1", "NoSchedule"))
+        stock.run_pod("hostile", {"operator": "CEL", "value": HOSTILE["many calls"]})
+        stock.run_pod("ordinary", {"operator": "CEL", "value": "taint.key == 'sla'"})
+        stock.set_taints("n", ("sla", "2", "NoSchedule"))
+        stock.advance(60)
+        assert (stock.where("hostile"), stock.where("ordinary")) == ("", "n")
+        events = stock.events(STOPPED_REASON)
+        assert [(each["involvedObject"]["kind"], each["involvedObject"]["name"]) for each in events] == [
+            ("Pod", "hostile")
+        ]
+
+
+def test_the_operator_tells_of_a_stopped_expression_of_a_daemonset_once() -> None:
+    expression.shared.cache_clear()
+    with StockCluster() as stock:
+        stock.node("n")
+        stock.set_taints("n", ("sla", "1", "NoSchedule"))
+        tolerations = [{"operator": "CEL", "value": HOSTILE["many calls"]}]
+        template = {
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": tolerations},
+        }
+        stock.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "metadata": {"name": "d", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+            }
+        )
+        stock.advance(60)
+        stock.set_taints("n", ("sla", "2", "NoSchedule"))
+        stock.advance(600)
+        events = stock.events(STOPPED_REASON)
+        assert [(each["involvedObject"]["kind"], each["involvedObject"]["name"]) for each in events] == [
+            ("DaemonSet", "d")
+        ]
+
+
+def test_the_loop_goes_on_while_a_hundred_expressions_meet_five_thousand_taints() -> None:
+    """The webhook's answer is computed beside the loop; what the loop measures is its own waiting, not the machine."""
+    triples = tuple(Triple("sla", str(number), "NoSchedule") for number in range(5_000))
+    entries = [
+        {"operator": "CEL", "value": f"taint.value.endsWith('x{number}') && taint.key != 'a'"}
+        for number in range(100)
+    ]
+    review = {"object": {"metadata": {"name": "p"}, "spec": {"tolerations": entries}}}
+
+    async def turns() -> tuple[int, Answer]:
+        aside, passed = Aside(RealClock()), 0
+        try:
+            work = asyncio.ensure_future(aside.run(True, answer, POD_PATH, review, Lowered(known=triples)))
+            while not work.done():
+                passed += 1
+                await asyncio.sleep(0.001)
+            return passed, work.result()
+        finally:
+            aside.stop()
+
+    passed, result = asyncio.run(turns())
+    assert result.allowed and passed > 20, "the loop had turns while the expressions were evaluated"
+
+
+def test_reviews_with_expressions_are_answered_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def run(self: Aside, expressions: bool, work: Any, *arguments: Any, **named: Any) -> Any:
+        asked.append((work.__name__, expressions))
+        return work(*arguments, **named)
+
+    monkeypatch.setattr(Aside, "run", run)
+    with StockCluster() as stock:
+        stock.node("n")
+        stock.run_pod("plain", {"key": "sla", "operator": "Gt", "value": "0"})
+        assert {expressions for _, expressions in asked} == {False}
+        stock.run_pod("p", {"operator": "CEL", "value": "taint.key == 'sla'"})
+        assert {name for name, expressions in asked if expressions} >= {"answer", "complete"}

@@ -23,6 +23,10 @@ def queries():
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
             yield f"panel {panel['title']}", target["expr"]
+    page = (DEPLOY.parent / "docs" / "howto" / "watch-a-cluster.md").read_text()
+    for question, cell in re.findall(r"^\| ([^|]*\?) \| (.*) \|$", page, re.M):
+        for number, query in enumerate(re.findall(r"`([^`]*)`", cell)):
+            yield f"page {question} {number}", query
 
 
 def selectors(query):

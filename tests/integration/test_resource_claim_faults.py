@@ -24,7 +24,7 @@ from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
-from weir.simulation.local_client import local_client
+from weir.simulation.control_plane import local_client
 
 PODS = by_kind("v1", "Pod")
 

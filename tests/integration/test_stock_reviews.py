@@ -160,9 +160,9 @@ def test_what_is_announced_and_never_stored_is_bounded_and_the_pods_stay_small(s
 
 
 def test_writes_that_are_stored_cost_nothing(stock):
-    for number in range(barrier.MOST_HELD // 30):
+    for number in range(barrier.MOST_HELD // 50):
         for _ in range(2):  # more in all than may be held at once
-            stock.set_taints("n", *((f"k{each}", str(number), "NoSchedule") for each in range(40)))
+            stock.set_taints("n", *((f"k{each}", str(number), "NoSchedule") for each in range(60)))
         stock.advance(1)
     assert len(stock.operators[0].barrier._holds) == 0
 

@@ -107,6 +107,9 @@ SITUATIONS = {
     "in use": [*BOTH, claim("x1", allocated=("n1", "gpu-0")), claim("x2", allocated=("n2", "gpu-0")), claim("d")],
     "too many": [*BOTH, claim("d", ask(count=3))],
     "allocated on the other node": [*BOTH, claim("d", allocated=("n2", "gpu-1"))],
+    "allocated, and tainted since": [
+        *BOTH, rule("r", {"pool": "n2"}, "a:NoSchedule"), claim("d", allocated=("n2", "gpu-1")),
+    ],
     "allocated on a node that is gone": [*BOTH, claim("d", allocated=("n9", "gpu-1"))],
     "match": [
         slice_of("n1", gpu(0, numa=0), gpu(1, numa=1), gpu(2, numa=1)),

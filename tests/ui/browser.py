@@ -19,7 +19,7 @@ from typing import Any
 
 import websocket
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 _START_SECONDS = 60.0
 _KEYS = {
     "Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, ""), "Tab": ("Tab", 9, ""), " ": ("Space", 32, " "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import re
 import subprocess
 import sys
@@ -30,7 +31,9 @@ POD = {
 
 
 def test_the_promise_is_exactly_this():
-    assert weir.__all__ == ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
+    assert weir.__all__ == [
+        "Cluster", "Gates", "compile", "explain", "load", "tolerates", "untolerated", "validate", "what_if",
+    ]  # fmt: skip
 
 
 def test_importing_weir_imports_nothing_of_it():
@@ -236,3 +239,54 @@ def test_an_expression_may_be_spelt_as_stock_clusters_need_it():
         "spec": {"taints": [{"key": "sla", "effect": "NoSchedule"}]},
     }
     assert weir.explain(pod, [node]).fits
+
+
+# ── one cluster, many questions ──────────────────────────────────────────────────────────────────
+
+
+def dump(tmp_path):
+    documents = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": [READY]}}
+        for name in ("n1", "n2")
+    ]
+    pod = {"name": "web", "namespace": "shop", "uid": "u", "labels": {"app": "web"}}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    documents.append(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": spec, "status": {"phase": "Running"}}
+    )
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
+    return path
+
+
+READY = {"type": "Ready", "status": "True"}
+
+
+def test_a_loaded_cluster_is_read_once_and_asked_often(tmp_path, monkeypatch):
+    from weir.objects.core import Taint
+    from weir.objects.pod_reader import SnapshotPods
+    from weir.scheduler.node_table import NodeTable
+    from weir.whatif.changes import Nodes, TaintEdit
+    from weir.whatif.changes import Taint as TaintNodes
+
+    snapshot = weir.load(dump(tmp_path))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": {"containers": []}}
+    first = weir.explain(pod, snapshot)
+    change = TaintNodes(Nodes(("n1",)), (TaintEdit(Taint("sla", "1", "NoExecute")),))
+    forecast = weir.what_if([change], snapshot)
+    assert first.fits and [each.pod for each in forecast.leaving] == ["shop/web"]
+    monkeypatch.setattr(SnapshotPods, "of", None)
+    monkeypatch.setattr(NodeTable, "load_pods", None)  # the columns of the first question serve the second
+    assert weir.explain(pod, snapshot) == first
+    monkeypatch.undo()
+    assert weir.what_if([change], snapshot).leaving == forecast.leaving
+
+
+def test_a_change_that_cannot_be_made_or_a_file_that_cannot_be_read_is_a_value_error(tmp_path):
+    from weir.whatif.changes import Cordon, Nodes
+
+    with pytest.raises(ValueError, match="no node gone"):
+        weir.what_if([Cordon(Nodes(("gone",)))], weir.load(dump(tmp_path)))
+    (tmp_path / "broken.json").write_text('{"kind": "List", "items": [{"kind": "Pod", "metadata": 5}]}')
+    with pytest.raises(ValueError, match=r"broken.json: Pod: metadata must be a mapping"):
+        weir.load(tmp_path / "broken.json")

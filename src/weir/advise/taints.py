@@ -32,7 +32,7 @@ def untolerated_taints(
         for taint in node.taints:
             if taint.effect in BLOCKING and not taint.key.startswith(_OWN):
                 found.setdefault((taint.key, taint.value, taint.effect), []).append(node.name)
-    lists = {*workloads, *(pod.tolerations for pod in world.pods.values())}
+    lists = {*workloads, *(pod.tolerations for pod in world.pod_templates())}
     untolerated = [
         UntoleratedTaint(Taint(*identity), tuple(names))
         for identity, names in found.items()

@@ -9,11 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
+import numpy as np
+
+from weir.advise.node_taints import Bools
 from weir.advise.question import Question, read_tolerations
 from weir.objects.core import Toleration
-from weir.taints.operators import Comparison, find_comparison
+from weir.taints.operators import find_comparison
 
 
 @dataclass(frozen=True)
@@ -40,69 +43,39 @@ class Thresholds:
 def find_thresholds(question: Question, index: int, keep: int) -> Thresholds:
     """Return what the values of toleration *index* decide; *keep* is how many nodes are wanted."""
     toleration = read_tolerations(question.written)[index]
-    steps = candidates(question, toleration)
+    steps = question.cluster.steps(toleration)
     now = Step(toleration.value, question.fitting())
-
-    def at(position: int) -> Step:
-        value = steps[position]
-        return Step(value, question.fitting(question.with_value(index, value)))
-
-    def first(holds: Callable[[Step], bool]) -> Step | None:
-        position = bisect_left(range(len(steps)), True, key=lambda each: holds(at(each)))
-        return at(position) if position < len(steps) else None
-
     if not steps:
         return Thresholds(index, toleration, (), now, None, None, ())
+
+    @cache
+    def at(position: int) -> Bools:
+        return question.fitting_with(index, steps[position])
+
+    def first(holds: Callable[[Bools], bool]) -> int | None:
+        position = bisect_left(range(len(steps)), True, key=lambda each: holds(at(each)))
+        return position if position < len(steps) else None
+
+    def step(position: int | None) -> Step | None:
+        return None if position is None else Step(steps[position], question.node_names(at(position)))
+
     most = at(len(steps) - 1)
-    kept = []
-    for zone in question.zones(most.nodes):
-        step = first(partial(_keeps_zone, question, zone))
-        if step is not None:
-            kept.append((zone, step.value))
-    order = {value: position for position, value in enumerate(steps)}
+    kept = [
+        (zone, tightest)
+        for zone, rows in question.cluster.zones.items()
+        if (tightest := first(lambda nodes, rows=rows: bool((nodes & rows).any()))) is not None  # type: ignore[misc]
+    ]
     return Thresholds(
         index,
         toleration,
         tuple(steps),
         now,
-        first(lambda step: len(step.nodes) >= keep),
-        first(lambda step: len(step.nodes) >= len(most.nodes)) if most.nodes else None,
-        tuple(sorted(kept, key=lambda each: (-order[each[1]], each[0]))),
+        step(first(lambda nodes: int(np.count_nonzero(nodes)) >= keep)),
+        step(first(lambda nodes: int(np.count_nonzero(nodes)) >= int(np.count_nonzero(most))))
+        if most.any()
+        else None,
+        tuple((zone, steps[at]) for zone, at in sorted(kept, key=lambda each: (-each[1], each[0]))),
     )
-
-
-def _keeps_zone(question: Question, zone: str, step: Step) -> bool:
-    return zone in question.zones(step.nodes)
-
-
-def candidates(question: Question, toleration: Toleration) -> list[str]:
-    """Return the thresholds that make a difference for *toleration*, tightest first.
-
-    Of the values that nodes have, each is taken by one of them and by all that follow.
-    """
-    comparison = find_comparison(toleration.operator)
-    if comparison is None:
-        return []
-    values = {
-        taint.value
-        for node in question.world.nodes.values()
-        for taint in node.taints
-        if taint.key == toleration.key and toleration.effect in ("", taint.effect)
-    }
-    return ordered({limit for value in values if (limit := comparison.limit_for(value))}, comparison)
-
-
-def ordered(limits: set[str], comparison: Comparison) -> list[str]:
-    """Return limits tightest first; of two spellings of one version the shorter one.
-
-    >>> from weir.taints.operators import OPERATORS
-    >>> ordered({"5", "10", "7"}, OPERATORS["Gt"]), ordered({"1.10.0", "1.9.0"}, OPERATORS["SemverLt"])
-    (['10', '7', '5'], ['1.9.0', '1.10.0'])
-    """
-    parse = comparison.scale.parse_label
-    by_name = sorted(limits, key=lambda each: (len(each), each))
-    ranked = sorted(by_name, key=parse, reverse=comparison.direction > 0)
-    return [each for at, each in enumerate(ranked) if not at or parse(each) != parse(ranked[at - 1])]
 
 
 def ordered_tolerations(written: Sequence[Toleration]) -> list[int]:

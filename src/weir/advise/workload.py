@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from weir.advise.question import Question, read_tolerations, with_taint_value
-from weir.advise.thresholds import Thresholds, find_thresholds, ordered, ordered_tolerations
+from weir.advise.question import Question, ordered, read_tolerations, with_taint_value
+from weir.advise.thresholds import Thresholds, find_thresholds, ordered_tolerations
 from weir.explain.subject import Subject
-from weir.explain.workload import wanted_replicas
-from weir.objects.core import Node, Taint, Toleration
+from weir.explain.workload import places_all, wanted_replicas
+from weir.objects.core import Node, Pod, Taint, Toleration
+from weir.objects.pod_reader import relevant_volumes
+from weir.objects.requests import host_ports
 from weir.taints.eviction import stay
 from weir.taints.operators import find_comparison
 from weir.taints.toleration import BLOCKING, find_tolerating, tolerates
@@ -68,9 +70,9 @@ class Advice:
 
 
 def advise(question: Question, keep: int = 0) -> Advice:
-    """Return what there is to say about the workload; *keep* nodes are wanted for it, 0: one for each replica."""
+    """Return what there is to say about the workload; *keep* nodes are wanted for it, 0: as many as it needs."""
     subject, nodes = question.subject, question.fitting()
-    keep = keep or max(wanted_replicas(subject.document, subject.kind), 1)
+    keep = keep or wanted_nodes(question, nodes)
     written = read_tolerations(question.written)
     resting_on = _resting_on(question, written, nodes)
     thresholds = tuple(find_thresholds(question, index, keep) for index in ordered_tolerations(written))
@@ -82,11 +84,39 @@ def advise(question: Question, keep: int = 0) -> Advice:
         nodes=nodes,
         zones=question.zones(nodes),
         keep=keep,
-        refused=question.admitted().refused,
+        refused=question.admitted.refused,
         resting_on=resting_on,
         thresholds=thresholds,
         unused=tuple(each.toleration for each in removals),
         changes=(*((loosened,) if loosened else ()), *removals),
+    )
+
+
+def wanted_nodes(question: Question, fitting: frozenset[str]) -> int:
+    """Return how many nodes the workload needs: one for each replica only where something keeps replicas apart.
+
+    With fewer nodes than replicas they are placed one after the other; if that ends early, more nodes are wanted.
+    """
+    subject, pod = question.subject, question.admitted.pod
+    replicas = max(wanted_replicas(subject.document, subject.kind), 1)
+    apart = may_keep_apart(pod)
+    if not fitting or len(fitting) >= replicas:
+        return replicas if apart else 1
+    without_own = question.world.overlay(without=question.own)
+    if not places_all(subject, question.admitted, without_own, question.gates):
+        return replicas
+    return len(fitting) if apart else 1
+
+
+def may_keep_apart(pod: Pod) -> bool:
+    """Return whether pods like *pod* may refuse a node because another of them is there, however much room it has."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    return bool(
+        any(host_ports(pod))
+        or (affinity is not None and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)
+        or any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints or ())
+        or spec.resource_claims
+        or relevant_volumes(pod)
     )
 
 
@@ -95,11 +125,14 @@ def advise(question: Question, keep: int = 0) -> Advice:
 
 def _resting_on(question: Question, written: Sequence[Toleration], fitting: frozenset[str]) -> Taint | None:
     """Return the taint that every fitting node has and whose next value, if it misses, leaves none; None: no such."""
+    shared: set[tuple[str, str, str]] | None = None
+    for name in fitting:
+        identities = _identities(question.world.nodes[name])
+        shared = identities if shared is None else shared & identities
+        if not shared:
+            return None
     nodes = [question.world.nodes[name] for name in sorted(fitting)]
-    if not nodes:
-        return None
-    shared = set.intersection(*({(t.key, t.value, t.effect) for t in node.taints} for node in nodes))
-    for taint in (Taint(*each) for each in sorted(shared)):
+    for taint in (Taint(*each) for each in sorted(shared or ())):
         entry = find_tolerating(written, taint, question.gates) if taint.effect in BLOCKING else None
         if entry is None or not ordered_tolerations([entry]):
             continue
@@ -108,6 +141,10 @@ def _resting_on(question: Question, written: Sequence[Toleration], fitting: froz
         if not any(question.fits_changed(tuple(different.values()))):
             return taint
     return None
+
+
+def _identities(node: Node) -> set[tuple[str, str, str]]:
+    return {(taint.key, taint.value, taint.effect) for taint in node.taints}
 
 
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────
@@ -127,31 +164,30 @@ def _loosened(
     def better(nodes: frozenset[str]) -> bool:
         return len(nodes) > len(fitting) and not _share(resting_on, question, nodes)
 
-    best: tuple[tuple[bool, int, int], Change] | None = None
+    best: tuple[tuple[bool, int, int], Thresholds, str] | None = None
     for each in thresholds:
-        tried = 0
-        for value in _looser(each):
-            after = question.with_value(each.index, value)
-            nodes = question.fitting(after)
-            tried += 1
+        for tried, value in enumerate(_looser(each), 1):
+            nodes = question.node_names(question.fitting_with(each.index, value))
             if not better(nodes):
                 continue
             enough = len(nodes) >= keep
             rank = (not enough, tried if enough else -len(nodes), each.index)
             if best is None or rank < best[0]:
-                best = rank, Change("loosen", each.toleration, value, after, nodes)
+                best = rank, each, value
             if enough:
                 break
-    return best[1] if best else None
+    if best is None:
+        return None
+    _, chosen, value = best
+    after = question.with_value(chosen.index, value)
+    return Change("loosen", chosen.toleration, value, after, question.fitting(after))
 
 
 def _share(taint: Taint | None, question: Question, nodes: frozenset[str]) -> bool:
     if taint is None:
         return False
     same = (taint.key, taint.value, taint.effect)
-    return all(
-        same in {(t.key, t.value, t.effect) for t in question.world.nodes[name].taints} for name in nodes
-    )
+    return all(same in _identities(question.world.nodes[name]) for name in nodes)
 
 
 def _looser(each: Thresholds) -> Iterator[str]:
@@ -170,7 +206,7 @@ def _removals(question: Question, written: Sequence[Toleration], fitting: frozen
     An entry whose value is missed today, or that another one stands before, waits for values to change: it is used.
     """
     nodes = list(question.world.nodes.values())
-    taints = {(t.key, t.value, t.effect): t for node in nodes for t in node.taints}.values()
+    taints = question.cluster.every_taint
     for index, entry in enumerate(written):
         if entry.key.startswith(_CONDITIONS) or any(_about(entry, taint, question) for taint in taints):
             continue

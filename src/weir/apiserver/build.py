@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,8 @@ from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.audit.log import AuditLog
 from weir.apiserver.auth import pki
 from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, TokenFile, User, proven
-from weir.apiserver.auth.authz import Authorizer
+from weir.apiserver.auth.authz import Authorizer, CreateRights
 from weir.apiserver.auth.claim_status_authz import ClaimStatusRights
-from weir.apiserver.auth.create_authz import CreateRights
 from weir.apiserver.auth.escalation import EscalationCheck
 from weir.apiserver.auth.param_rights import ParamRights
 from weir.apiserver.auth.reviews import Reviews
@@ -46,7 +45,7 @@ from weir.apiserver.flowcontrol import debug
 from weir.apiserver.flowcontrol.bootstrap import FlowControlBootstrap
 from weir.apiserver.flowcontrol.dispatcher import FlowControl
 from weir.apiserver.metrics import Metrics
-from weir.apiserver.older_release import RELEASES, OlderStore
+from weir.apiserver.older_release import RELEASES, DeviceTaintEffects, OlderStore
 from weir.apiserver.options import Options
 from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.registry import codec
@@ -99,6 +98,7 @@ def _admission(
     webhook_client: WebhookClient,
     conversion: WebhookConversion,
     metrics: Metrics,
+    of_release: Sequence[DeviceTaintEffects],
 ) -> tuple[Chain, MutatingPolicies, ValidatingPolicies]:
     """Return the admission chain, and the two of its plugins that have to know the custom kinds."""
     enabled = options.admission.enabled()
@@ -121,6 +121,7 @@ def _admission(
             ClaimStatusRights(authorizer),
             ParamRights(reader, authorizer.decide, validating.bound),
             PodCertificateRights(authorizer.decide),
+            *of_release,
         ],
         webhooks=Webhooks(
             reader,
@@ -171,7 +172,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         )
     release = RELEASES[options.release] if options.release else None
     gates = options.gates if release is None else release.gates(options.gates)
-    served: Store = store if release is None else OlderStore(store)
+    served: Store = store if release is None else OlderStore(store, release)
     reader = codec.Reader(served)
     registry = Registry()
     metrics = Metrics(registry)
@@ -179,7 +180,10 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     authorizer = Authorizer(reader, options.authorization_modes)
     webhook_client = WebhookClient()
     conversion = WebhookConversion(reader, webhook_client, metrics.conversions.note)
-    chain, mutating, validating = _admission(options, reader, authorizer, webhook_client, conversion, metrics)
+    of_release = [] if release is None else [DeviceTaintEffects(release)]
+    chain, mutating, validating = _admission(
+        options, reader, authorizer, webhook_client, conversion, metrics, of_release
+    )
     admin_token = options.admin_token or secrets.token_urlsafe(32)
     readers: list[Callable[[str], User | None]] = []
     if options.insecure:

@@ -1,6 +1,10 @@
 """Resource handlers: the verb or subresource of an authorized request, and the form of its response.
 
 Spec: apiserver.md 2 and 3.
+
+Routing checks of custom resource requests. Spec: apiserver.md 1.2. Built-in kinds have a route per method and path;
+custom resources share one, which has its own errors and order: unknown subresource, verb, missing name. It uses the
+body's name on create, and answers HEAD.
 """
 
 from __future__ import annotations
@@ -17,7 +21,6 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.component_statuses import COMPONENT_STATUS, ComponentStatuses
 from weir.apiserver.customresources.definitions import Definitions
-from weir.apiserver.customresources.route import check_route
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import not_found_page
 from weir.apiserver.older_release import Release
@@ -27,7 +30,7 @@ from weir.apiserver.registry.binding import bind
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
-from weir.apiserver.registry.patching import APPLY_PATCH, Patching
+from weir.apiserver.registry.patching import APPLY_PATCH, Patching, check_patch_type
 from weir.apiserver.registry.scale import Scales
 from weir.apiserver.registry.scale_objects import SCALE
 from weir.apiserver.registry.storage import Parts
@@ -54,18 +57,37 @@ from weir.apiserver.transport.options import DeleteOptions, ListOptions
 from weir.apiserver.transport.paths import RequestInfo
 from weir.customresources.served import CustomResourceKind
 from weir.objects import document
-from weir.objects.kind import Kind
+from weir.objects.kind import ALL_VERBS, Kind
 from weir.objects.kinds import RESOURCE_METRICS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
 from weir.values.quoting import quote
 
-__all__ = ["Handlers", "Review"]
+__all__ = ["Handlers", "Review", "check_route"]
 
 Document = dict[str, Any]
 Review = Callable[[Kind, Document, User, str, str], Document]
 _OBJECT_SUBRESOURCES = frozenset({"status", "approval", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode
+
+
+_OF_SUBRESOURCES = ("get", "patch", "update")
+
+
+def check_route(request: Request, kind: CustomResourceKind, info: RequestInfo) -> None:
+    """Raise what the route says to a request it does not take."""
+    if info.subresource and kind.subresource(info.subresource) is None:
+        raise errors.NotFound.object(kind, info.name)
+    if info.verb not in (_OF_SUBRESOURCES if info.subresource else ALL_VERBS):
+        verb = info.verb if info.verb in ALL_VERBS else ""
+        raise errors.MethodNotAllowed(
+            f'{verb} is not supported on resources of kind "{kind.plural}.{kind.group}"',
+            details={"group": kind.group, "kind": kind.plural},
+        )
+    if not info.name and info.verb in ("update", "patch"):
+        if info.verb == "patch":
+            check_patch_type(request, kind)
+        raise errors.BadRequest("name must be provided")
 
 
 class Handlers:
@@ -260,7 +282,9 @@ class Handlers:
             if media in YAML_TYPES or applying:
                 request.body = document.yaml_to_json(request.body)
             patching = media if request.method == "PATCH" else ""
-            request.body = older_release.read_body(request.body, kind, mode, warnings, patching=patching)
+            request.body = older_release.read_body(
+                request.body, kind, self._release, mode, warnings, patching=patching
+            )
 
     def _measured(
         self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions

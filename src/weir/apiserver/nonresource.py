@@ -3,11 +3,15 @@
 Spec: apiserver.md 14 "Discovery and health". Some are routes that accept only GET (`/version`, `/api`, the resources
 of a group version), the others are plain handlers that answer every method. Routes negotiate media types up front;
 plain handlers while they answer.
+
+`/metrics/slis`: results of health checks. As in Kubernetes' servers: the last result of each check and counts per
+result, updated when `/healthz`, `/livez` or `/readyz` is requested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,19 +19,63 @@ import msgspec
 from weir import errors
 from weir.apiserver import discovery
 from weir.apiserver.customresources.discovery import ServedDiscovery
-from weir.apiserver.health_metrics import HealthMetrics
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.transport.http import TEXT, YAML, Request, Response
 from weir.apiserver.transport.negotiation import ONLY_WHOLE, accepts, negotiate, to_yaml
 from weir.apiserver.transport.paths import RequestInfo
 from weir.objects.served_kinds import ServedKinds
 
-__all__ = ["NO_CACHE", "Pages", "not_found_page"]
+__all__ = ["NO_CACHE", "HealthMetrics", "Pages", "not_found_page"]
 
 NO_CACHE = b"no-cache, private"
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _encode = msgspec.json.Encoder().encode
 Public = dict[str, Callable[[], dict[str, Any]]]
+
+
+class HealthMetrics:
+    """The results of checks since the server started."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], bool] = {}
+        self._results: Counter[tuple[str, str, str]] = Counter()
+
+    def checked(self, endpoint: str, checks: Iterable[str], failed: Collection[str]) -> None:
+        """Count that *checks* were made for an endpoint (`livez`), and which of them failed."""
+        for check in checks:
+            fine = check not in failed
+            self._last[check, endpoint] = fine
+            self._results[check, "success" if fine else "error", endpoint] += 1
+
+    def render(self) -> bytes:
+        """Return the page.
+
+        >>> metrics = HealthMetrics()
+        >>> metrics.checked("livez", ["ping", "etcd"], ["etcd"])
+        >>> print(metrics.render().decode(), end="")
+        # HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.
+        # TYPE kubernetes_healthcheck gauge
+        kubernetes_healthcheck{name="etcd",type="livez"} 0
+        kubernetes_healthcheck{name="ping",type="livez"} 1
+        # HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.
+        # TYPE kubernetes_healthchecks_total counter
+        kubernetes_healthchecks_total{name="etcd",status="error",type="livez"} 1
+        kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1
+        """
+        lines = [
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
+            "# TYPE kubernetes_healthcheck gauge",
+        ]
+        for (name, endpoint), fine in sorted(self._last.items()):
+            lines.append(f'kubernetes_healthcheck{{name="{name}",type="{endpoint}"}} {int(fine)}')
+        lines += [
+            "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.",
+            "# TYPE kubernetes_healthchecks_total counter",
+        ]
+        for (name, status, endpoint), count in sorted(self._results.items()):
+            labels = f'name="{name}",status="{status}",type="{endpoint}"'
+            lines.append(f"kubernetes_healthchecks_total{{{labels}}} {count}")
+        return "\n".join((*lines, "")).encode()
 
 
 def not_found_page() -> Response:

@@ -5,7 +5,8 @@ Decodes stored objects and requests without the fields it does not know: they ar
 object that is not written keeps them for the next upgrade; any write, also of its status, loses them. A request with
 such a field gets the unknown-field warning, or is rejected with `fieldValidation=Strict`. The features of the four
 KEPs are off or unknown. An expression toleration decodes to an empty one here, which is rejected in new pods for its
-operator.
+operator. DeviceTaintRules are served in v1alpha3 only. With 1.35 their effect `None` came, and `deviceClassName` and
+`selectors` of their selectors went (dra.md D-05).
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Any, Final
 import msgspec
 
 from weir import errors
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.registry.patching import APPLY_PATCH
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, Gates
 from weir.objects.kind import Kind
 from weir.store import Event, KeyValue, Page, Store, Watch
 from weir.store.backend import Deliver, Ended
-from weir.validate.field import invalid
+from weir.validate.field import invalid, not_supported
 
-__all__ = ["DEFAULT_RELEASE", "RELEASES", "OlderStore", "Release", "strip"]
+__all__ = ["DEFAULT_RELEASE", "RELEASES", "DeviceTaintEffects", "OlderStore", "Release", "strip"]
 
 _RESOURCE: Final = "resource.k8s.io"
 _TAINT_FIELDS: Final = frozenset({"description", "data", "evictionsPerSecond"})
@@ -40,6 +42,8 @@ class Release:
 
     number: str
     numeric: bool = False  #: `Lt` and `Gt` are known, behind their gate
+    selector_fields: frozenset[str] = frozenset()  #: fields of a rule's deviceSelector that are not known
+    effects: tuple[str, ...] = ("NoExecute", "NoSchedule", "None")  #: of device taints
 
     def gates(self, now: Gates) -> Gates:
         """Return the gates such a server has: the features are unknown to it, or off by default."""
@@ -70,20 +74,26 @@ def _minor(number: str) -> int:
     return int(number.partition(".")[2])
 
 
-RELEASES: Final = {each.number: each for each in (Release("1.34"), Release("1.35", numeric=True))}
+RELEASES: Final = {
+    each.number: each
+    for each in (
+        Release("1.34", effects=("NoExecute", "NoSchedule")),
+        Release("1.35", numeric=True, selector_fields=_SELECTOR_FIELDS),
+    )
+}
 DEFAULT_RELEASE: Final = "1.34"
 
 
-def strip(document: Any, at: str = "") -> Iterator[str]:
-    """Take what the release does not know out of *document*, and yield where it stood.
+def strip(document: Any, release: Release, at: str = "") -> Iterator[str]:
+    """Take what *release* does not know out of *document*, and yield where it stood.
 
     >>> pod = {"spec": {"tolerations": [{"expression": "true", "tolerationSeconds": 5}]}}
-    >>> list(strip(pod)), pod
+    >>> list(strip(pod, RELEASES["1.34"])), pod
     (['spec.tolerations[0].expression'], {'spec': {'tolerations': [{'tolerationSeconds': 5}]}})
     """
     if isinstance(document, list):
         for i, each in enumerate(document):
-            yield from strip(each, f"{at}[{i}]")
+            yield from strip(each, release, f"{at}[{i}]")
         return
     if not isinstance(document, dict):
         return
@@ -92,10 +102,10 @@ def strip(document: Any, at: str = "") -> Iterator[str]:
         if name in ("fieldsV1", "annotations", "labels"):
             continue
         for entry, where in _entries(name, value, path):
-            for unknown in _unknown(name, at) & entry.keys():
+            for unknown in _unknown(name, release) & entry.keys():
                 del entry[unknown]
                 yield f"{where}.{unknown}"
-        yield from strip(value, path)
+        yield from strip(value, release, path)
 
 
 def _entries(name: str, value: Any, path: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -105,24 +115,30 @@ def _entries(name: str, value: Any, path: str) -> Iterator[tuple[dict[str, Any],
         yield value, path
 
 
-def _unknown(name: str, at: str) -> frozenset[str]:
+def _unknown(name: str, release: Release) -> frozenset[str]:
     if name == "tolerations":
         return frozenset({"expression"})
-    return _SELECTOR_FIELDS if name == "deviceSelector" else _TAINT_FIELDS
+    return release.selector_fields if name == "deviceSelector" else _TAINT_FIELDS
 
 
-def read(value: bytes) -> bytes:
-    """Return a stored value as the release decodes it."""
+def read(value: bytes, release: Release) -> bytes:
+    """Return a stored value as *release* decodes it."""
     if not any(mark in value for mark in _MARKS):
         return value
     document = _decode(value)
-    return _encode(document) if list(strip(document)) else value
+    return _encode(document) if list(strip(document, release)) else value
 
 
 def read_body(
-    body: bytes, kind: Kind, field_validation: str, warnings: list[str], *, patching: str = ""
+    body: bytes,
+    kind: Kind,
+    release: Release,
+    field_validation: str,
+    warnings: list[str],
+    *,
+    patching: str = "",
 ) -> bytes:
-    """Return what the release reads of a JSON body; unknown fields warn, or are refused. Raises 400, 422, 500.
+    """Return what *release* reads of a JSON body; unknown fields warn, or are refused. Raises 400, 422, 500.
 
     *patching* is the type of a patch. When one is refused the patch is shown, not what it would have made.
     """
@@ -132,7 +148,7 @@ def read_body(
         document = _decode(body)
     except msgspec.DecodeError:
         return body  # the server says what is wrong with it
-    unknown = list(strip(document))
+    unknown = list(strip(document, release))
     if not unknown:
         return body
     if patching == APPLY_PATCH:
@@ -156,11 +172,32 @@ def read_body(
     return _encode(document)
 
 
+class DeviceTaintEffects:
+    """Refuses effects of DeviceTaintRules that the release does not have, unless the stored rule has them."""
+
+    name = "DeviceTaintEffects"
+
+    def __init__(self, release: Release) -> None:
+        self._effects = release.effects
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        """Return whether it is a write of a rule's spec."""
+        return kind.kind == "DeviceTaintRule" and operation in (CREATE, UPDATE) and subresource != "status"
+
+    def validate(self, a: Attributes) -> None:
+        """Raise the 422 for an effect that is not known."""
+        new, old = (((rule or {}).get("spec") or {}).get("taint") or {} for rule in (a.object, a.old))
+        effect = new.get("effect") or ""
+        if effect not in (*self._effects, old.get("effect")):
+            problem = not_supported("spec.taint.effect", effect, self._effects)
+            raise errors.Invalid.from_field_errors(a.kind, a.name, [problem])
+
+
 class OlderStore:
     """A store as a server of an older release sees it; what it writes goes to the store as it is."""
 
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
+    def __init__(self, inner: Store, release: Release) -> None:
+        self._inner, self._release = inner, release
 
         self.count, self.commit, self.fresh = inner.count, inner.commit, inner.fresh
         self.until, self.stale, self.compact = inner.until, inner.stale, inner.compact
@@ -178,30 +215,29 @@ class OlderStore:
 
     def get(self, key: str) -> KeyValue | None:
         """Return the current version of *key*, without what is not known."""
-        return _read(self._inner.get(key))
+        return self._read(self._inner.get(key))
 
     def get_at(self, key: str, revision: int) -> KeyValue | None:
         """Return *key* as it was at *revision*, without what is not known."""
-        return _read(self._inner.get_at(key, revision))
+        return self._read(self._inner.get_at(key, revision))
 
     def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         """Return a list, without what is not known."""
         page = self._inner.range(prefix, start=start, limit=limit, revision=revision)
-        return msgspec.structs.replace(page, items=[_known(item) for item in page.items])
+        return msgspec.structs.replace(page, items=[self._known(item) for item in page.items])
 
     def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
         """Follow changes, without what is not known."""
 
         def older(events: Sequence[Event]) -> None:
-            deliver([Event(each.key, each.revision, _read(each.now), _read(each.before)) for each in events])
+            read = self._read
+            deliver([Event(each.key, each.revision, read(each.now), read(each.before)) for each in events])
 
         return self._inner.watch(prefix, after, older, ended)
 
+    def _read(self, stored: KeyValue | None) -> KeyValue | None:
+        return None if stored is None else self._known(stored)
 
-def _read(found: KeyValue | None) -> KeyValue | None:
-    return None if found is None else _known(found)
-
-
-def _known(found: KeyValue) -> KeyValue:
-    value = read(found.value)
-    return found if value is found.value else msgspec.structs.replace(found, value=value)
+    def _known(self, stored: KeyValue) -> KeyValue:
+        value = read(stored.value, self._release)
+        return stored if value is stored.value else msgspec.structs.replace(stored, value=value)

@@ -68,13 +68,13 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
     if options.store == "memory":
         from weir.store.memory import MemoryStore
 
-        return MemoryStore(time=clock.time, keep_seconds=keep)
+        return MemoryStore(time=clock.steady_time, keep_seconds=keep)
     if options.store == "sqlite":
         from weir.store.sqlite import SqliteStore
 
         return await SqliteStore.open(
             options.data_dir / "store.db",
-            time=clock.time,
+            time=clock.steady_time,
             keep_seconds=keep,
             sync_delay=options.sync_delay_seconds,
             transformer=at_rest,
@@ -94,7 +94,7 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
                 username=options.etcd_user.partition(":")[0],
                 password=options.etcd_user.partition(":")[2],
             ),
-            time=clock.time,
+            time=clock.steady_time,
             keep_seconds=keep,
             transformer=at_rest,
         )

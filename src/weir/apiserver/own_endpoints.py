@@ -10,7 +10,7 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from weir import errors
@@ -64,6 +64,8 @@ class OwnEndpoints:
     def __init__(self, verbs: Verbs, clock: Clock, address: str, port: int) -> None:
         self._verbs, self._clock, self._address, self._port = verbs, clock, address, port
         self._told = False
+        #: renewTime of each other server's lease, and when it was first seen, by the monotonic clock.
+        self._renewals: dict[str, tuple[str, float]] = {}
 
     async def reconcile(self) -> None:
         """Write the endpoints if they differ from the live servers."""
@@ -98,9 +100,14 @@ class OwnEndpoints:
         self._told = True
 
     def _others(self) -> set[str]:
-        """Return the addresses of the servers whose leases are renewed."""
-        oldest = datetime.fromtimestamp(self._clock.time(), UTC) - timedelta(seconds=GONE_SECONDS)
-        found = set()
+        """Return the addresses of the servers whose leases are renewed.
+
+        A lease that was seen before is as old as the time since its renewTime changed, so that setting the time of
+        day removes no server; one that is seen for the first time is as old as its renewTime says.
+        """
+        elapsed, seen_before = self._clock.monotonic(), self._renewals
+        self._renewals = {}
+        addresses = set()
         for lease in self._verbs.documents(LEASES):
             metadata, renewed = lease["metadata"], (lease.get("spec") or {}).get("renewTime")
             if (
@@ -109,9 +116,18 @@ class OwnEndpoints:
             ):
                 continue
             host = (metadata.get("annotations") or {}).get(PEER, "").rpartition(":")[0].strip("[]")
-            if host and renewed and datetime.fromisoformat(renewed) > oldest and _usable(host):
-                found.add(host)
-        return found
+            if not (host and renewed and _usable(host)):
+                continue
+            name = metadata["name"]
+            before, since = seen_before.get(name, ("", 0.0))
+            if not before:
+                since = elapsed - max(0.0, self._clock.time() - datetime.fromisoformat(renewed).timestamp())
+            elif before != renewed:
+                since = elapsed
+            self._renewals[name] = renewed, since
+            if elapsed - since < GONE_SECONDS:
+                addresses.add(host)
+        return addresses
 
     async def _write(self, kind: Kind, wanted: Document) -> None:
         whole = {"kind": kind.kind, "apiVersion": kind.api_version, **wanted}

@@ -36,7 +36,7 @@ __all__ = ["run", "serve", "sweep"]
 log = Log("weir.apiserver")
 SWEEP_SECONDS = 5.0
 SWITCH_SECONDS = 0.00002
-RENEW_SECONDS = 3600.0  # how often the ends of certificates are looked at
+RENEW_SECONDS = 60.0  # how often certificates are looked at; the time of day may have been set meanwhile
 
 
 async def serve(running: Running, clock: Clock) -> None:
@@ -60,7 +60,11 @@ async def serve(running: Running, clock: Clock) -> None:
         shown = [credentials.server_cert_path, credentials.server_key_path, credentials.ca_path]
         running.files.follow(shown, running.load_serving)
     running.listener = await listen(
-        connections.protocol, options.bind_address or "127.0.0.1", options.secure_port, context
+        connections.protocol,
+        options.bind_address or "127.0.0.1",
+        options.secure_port,
+        context,
+        most_handshakes=connections.most_handshakes,
     )
     running.port = running.listener.port
     running.chores.append(loop.create_task(upkeep_loop(running.store, clock)))

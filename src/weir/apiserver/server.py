@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from weir import errors
 from weir.apiserver import filters
-from weir.apiserver.aggregation.answers import of_another_server
+from weir.apiserver.aggregation.objects import of_another_server
 from weir.apiserver.audit.events import Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer

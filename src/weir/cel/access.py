@@ -1,8 +1,7 @@
-"""What is `container[key]`, and is it there?
+"""Access to parts of values: fields, keys, indices, and whether they are present.
 
 Spec: cel.md 6 "Evaluation" (select, index, has), 8 (optional access). Numbers find each other as map keys; lists accept
 integral doubles as indices; anything that has no parts answers `no such key`.
-Not here: chains of accesses and their cost (weir.cel.reference, weir.cel.codegen).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Why does the API refuse this expression?
+"""Reasons for which the API rejects an expression.
 
-Spec: cel.md 14.3 "Validation errors of the API field". The first check that fails speaks; the kind of a refusal
-is the sort of field error it becomes. Types in the message are written with their long names.
-Not here: length and feature gates (the caller's), field paths (weir.validate).
+Spec: cel.md 14.3 "Validation errors of the API field". The first check that fails is reported; the kind of a
+rejection is the sort of field error it becomes. Types in the message are written with their long names.
 """
 
 from __future__ import annotations

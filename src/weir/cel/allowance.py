@@ -1,9 +1,8 @@
-"""How much text may be compiled for one purpose? Expressions are short, lists of them are not.
+"""Bound on the expression text compiled for one purpose.
 
 One expression is bounded by its length and its cost, an object by its size alone: a million bytes of small expressions
-take as long as ten seconds to compile. Within `allowance` every text that is compiled is counted; what somebody
-remembers the outcome of (selectors of devices) is not compiled again, and free.
-Not here: what one expression may cost (weir.cel.estimate), what becomes of who asks for more (the caller).
+take as long as ten seconds to compile. Within `allowance` every text that is compiled is counted; what
+is cached (selectors of devices) is not compiled again, and free.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Which expressions are compiled already?
+"""Cache of compiled expressions, bounded in number and bytes.
 
 Spec: cel.md 15 "Matching and cache". Keyed by environment and text; the least recently used go first; threads that
 miss the same key wait for one compilation. A hit takes no lock: it only writes down when it happened, and a full
 cache looks at these times when it must make room, for a few entries at once.
 What differs from upstream: a refusal is remembered too, because compiling a broken expression again for every
-taint costs more than keeping its message. Counters may miss hits of threads that meet.
+taint costs more than keeping its message; of a long message only the beginning is kept. Counters may miss hits of
+threads that meet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ from weir.cel.source import CompileError
 _Key = tuple[str, Env]
 #: A full cache forgets this share of its entries at once (at least one).
 _SHARE: Final = 64
+#: Memory of all entries of one cache, about.
+MOST_BYTES: Final = 64 << 20
+#: Characters of a refusal's message that are kept.
+_LONGEST_REFUSAL: Final = 16_384
+_MOST_ISSUES: Final = 16
+#: Memory of an entry without its program.
+_ENTRY_BYTES: Final = 512
 
 
 class CacheInfo(NamedTuple):
@@ -34,14 +42,19 @@ class CacheInfo(NamedTuple):
 class _Entry:
     """A program or a refusal, and when it was last asked for."""
 
-    __slots__ = ("found", "used")
+    __slots__ = ("bytes", "found", "used")
 
-    def __init__(self, found: Program | CompileError | ProgramError, used: int) -> None:
+    def __init__(self, found: Program | CompileError | ProgramError, text: str, used: int) -> None:
         self.found, self.used = found, used
+        if isinstance(found, Program):
+            self.bytes = _ENTRY_BYTES + found.bytes + 4 * len(text)
+        else:  # texts take up to four bytes a character
+            issues = len(found.issues) if isinstance(found, CompileError) else 0
+            self.bytes = _ENTRY_BYTES * (1 + issues) + 4 * (len(str(found)) + len(text))
 
 
 class ProgramCache:
-    """At most *capacity* compiled expressions, and what refused ones said.
+    """At most *capacity* compiled expressions of *most_bytes* together, and what refused ones said.
 
     >>> from weir.cel import types
     >>> from weir.cel.library import KUBERNETES
@@ -50,12 +63,16 @@ class ProgramCache:
     (True, 1, 1)
     """
 
-    __slots__ = ("_clock", "_compiling", "_entries", "_lock", "capacity", "hits", "misses")
+    __slots__ = (
+        "_clock", "_compiling", "_entries", "_lock", "bytes", "capacity", "hits", "misses", "most_bytes",
+    )  # fmt: skip
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, most_bytes: int = MOST_BYTES) -> None:
         if capacity < 1:
             raise ValueError("a cache holds at least one program")
         self.capacity: Final = capacity
+        self.most_bytes: Final = most_bytes
+        self.bytes = 0
         self.hits = 0
         self.misses = 0
         self._clock = 0
@@ -104,21 +121,38 @@ class ProgramCache:
         entry = None
         try:
             try:
-                entry = _Entry(compile(*key), self._clock)
+                entry = _Entry(compile(*key), key[0], self._clock)
             except (CompileError, ProgramError) as refusal:
-                entry = _Entry(refusal, self._clock)
+                entry = _Entry(_shortened(refusal), key[0], self._clock)
             return entry
         finally:
             with self._lock:
                 if entry is not None:
-                    self._make_room()
+                    self._make_room(entry.bytes)
                     self._entries[key] = entry
+                    self.bytes += entry.bytes
                 self._compiling.pop(key).set()
 
-    def _make_room(self) -> None:
-        """Forget the least recently used entries of a full cache."""
-        if len(self._entries) < self.capacity:
+    def _make_room(self, needed: int) -> None:
+        """Forget the least recently used entries where there is no room for one more of *needed* bytes."""
+        if len(self._entries) < self.capacity and self.bytes + needed <= self.most_bytes:
             return
         oldest = sorted(self._entries.items(), key=lambda item: item[1].used)
-        for key, _ in oldest[: max(1, self.capacity // _SHARE)]:
+        fewer = len(self._entries) - max(1, min(self.capacity, len(self._entries)) // _SHARE)
+        room = self.most_bytes - needed
+        for key, entry in oldest:
+            if len(self._entries) <= fewer and self.bytes <= room:
+                return
+            self.bytes -= entry.bytes
             del self._entries[key]
+
+
+def _shortened(refusal: CompileError | ProgramError) -> CompileError | ProgramError:
+    """Return *refusal* with as much of its message as is worth keeping, without the frames it came through."""
+    text = str(refusal)
+    if len(text) <= _LONGEST_REFUSAL:
+        return refusal.with_traceback(None)
+    beginning = f"{text[:_LONGEST_REFUSAL]}…"
+    if isinstance(refusal, CompileError):
+        return CompileError(refusal.issues[:_MOST_ISSUES], beginning)
+    return ProgramError(beginning)

@@ -1,10 +1,9 @@
-"""Which type has every part of the expression, and which overloads may each call run?
+"""Type checker: the type of every node and the overloads that each call may run.
 
 Spec: cel.md 4 "Type checking". Types are written on the nodes (`Node.type`), overloads on calls (`Call.candidates`). A
 mistake gives its node the error type, which fits everything, so that one mistake is reported once.
-What surprises: dotted names are tried as one name first, longest first; calls keep every overload that could run,
+Dotted names are tried as one name first, longest first; calls keep every overload that could run,
 because dyn operands decide only at run time; literals with unrelated element types are `dyn` here and refused later.
-Not here: literal rules (weir.cel.validators), assignability (weir.cel.unify).
 """
 
 from __future__ import annotations

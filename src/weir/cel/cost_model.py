@@ -1,10 +1,9 @@
-"""What is a price? Saturating pairs of numbers, and the two halves of a rule.
+"""Cost rules: saturating pairs of numbers, and the static and runtime halves of a price.
 
 Spec: cel.md 11. A `Rule` holds both halves of one price: `static_rule`, from the (min, max) sizes of the operands, and
 `runtime`, from the values themselves, with one line of words for the reference page.
-What surprises: sizes saturate at 2^64-1; products with a fraction go through doubles and are rounded up, so MAX·0.1 is
+Sizes saturate at 2^64-1; products with a fraction go through doubles and are rounded up, so MAX·0.1 is
 1844674407370955264.
-Not here: the prices themselves (weir.cel.costs).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""What does an operation cost? The one table that the estimate before and the meter during evaluation read.
+"""Cost table of operations, for the static estimate and the runtime meter.
 
 Spec: cel.md 10 to 12. A library gives each overload a rule from here: `Overload(…, **READ.prices)`.
-What surprises: some runtime prices are rounded down where the static ones are rounded up; prices keyed by a function's
+Some runtime prices are rounded down where the static ones are rounded up; prices keyed by a function's
 name upstream (`by_name`) are also asked when the overload is not resolved. The inline forms use integers: (n+9)//10
 equals ceil(n·0.1) for every size that can occur (a test says so).
-Not here: lists and sets (weir.cel.list_costs), what a price is (weir.cel.cost_model), walking the expression
-(weir.cel.estimate), counting (weir.cel.reference and weir.cel.codegen).
 """
 
 from __future__ import annotations

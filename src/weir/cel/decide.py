@@ -1,10 +1,9 @@
-"""Which part of an expression made it true, false or fail?
+"""The part of an expression that made it true, false or fail.
 
-For people who ask why: `a && (b || c)` is false because of `b || c`, or because of `a`. The answer is a piece of the
+For explanations: `a && (b || c)` is false because of `b || c`, or because of `a`. The answer is a piece of the
 text as the user wrote it. The text is cut at the operators that only combine answers (`?:`, `||`, `&&`, `!` and
 parentheses), each piece is compiled by itself in the same environment, and the cut goes on into the piece
 that decided. A true `&&` or a false `||` needs all of its parts, so it is its own reason.
-Not here: evaluating as fast as possible (weir.cel.program), what the variable is (weir.taints.expression).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which overload takes these values, and what is said when none does?
+"""Choice of an overload by values, and the error when none takes them.
 
 Spec: cel.md 6 "strict calls": dynamic dispatch looks at run-time types, at lists and maps by their first entry. The
 texts differ by how upstream implements a function: operators say `no such overload` when the left operand knows the
@@ -12,9 +12,13 @@ from typing import Final
 
 from weir.cel import ast
 from weir.cel.env import Overload
+from weir.cel.steps import Invoke
 from weir.cel.types import Kind, Type
 from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError, UInt, Value, type_of
+from weir.cel.work import CALL, spend
 
+#: Units of looking through the overloads of a function.
+_CHOOSING: Final = 40
 _CLASSES: Final[dict[Kind, tuple[type, ...]]] = {
     Kind.BOOL: (bool,),
     Kind.INT: (int,),
@@ -84,6 +88,34 @@ def select(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | N
     return None
 
 
+#: Classes that say all about a value that an overload asks for; of lists and maps the first entry counts too.
+_TELLING: Final = frozenset((bool, int, UInt, float, str, bytes, type(None)))
+
+
+def chosen(call: Invoke, args: Sequence[Value]) -> Overload | None:
+    """The overload of *call* that takes *args*, which is charged for choosing it and for its effort."""
+    classes = tuple([arg.__class__ for arg in args])
+    pair = call.by_classes.get(classes)
+    if pair is None:
+        spend(_CHOOSING)
+        overload = select(call.overloads, args)
+        remember(call, args, overload, _priced_by_name(call.overloads, args))
+    else:
+        overload = pair[0]
+    if overload is not None and overload.effort > CALL:
+        spend(overload.effort // 10)
+    return overload
+
+
+def remember(
+    call: Invoke, args: Sequence[Value], overload: Overload | None, priced_by: Overload | None
+) -> None:
+    """Choose and price the same way for *args* of these classes from now on, if they tell all."""
+    classes = tuple([arg.__class__ for arg in args])
+    if _TELLING.issuperset(classes):
+        call.by_classes[classes] = overload, priced_by
+
+
 def takes_any_list(function: str, args: Sequence[Value]) -> bool:
     """Whether *function* looks into a list itself instead of having it checked."""
     return function in _UNGUARDED and args[0].__class__ in (list, tuple)
@@ -113,11 +145,16 @@ def no_such_overload(function: str, args: Sequence[Value], declared: bool = True
     return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}({names})")
 
 
-def priced_by_name(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | None:
+def priced_by_name(call: Invoke, args: Sequence[Value]) -> Overload | None:
     """The overload whose by-name price applies to a call with several candidates, if any.
 
     The best is one that takes the first argument; a name is priced even if nothing does.
     """
+    pair = call.by_classes.get(tuple([arg.__class__ for arg in args]))
+    return pair[1] if pair is not None else _priced_by_name(call.overloads, args)
+
+
+def _priced_by_name(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | None:
     named = [o for o in overloads if len(o.params) == len(args) and o.cost is not None and o.cost.by_name]
     for overload in named:
         if not args or isinstance(args[0], EvaluationError) or accepts(overload.params[0], args[0]):

@@ -1,11 +1,10 @@
-"""What may an expression use: variables, object types, functions, macros and literal rules?
+"""Environments: the variables, object types, functions, macros and literal rules of expressions.
 
 Spec: cel.md 4.1, 5, 9. A library (weir.cel.library.*) is a `Library` of `Function`s; each `Overload` keeps
 its signature, its implementation and both of its cost rules side by side. An `Env` is libraries plus
 variables and object types; it is immutable and compared by identity, so it can key a cache.
-What surprises: overload order is declaration order and decides result types; functions of the same name
+Overload order is declaration order and decides result types; functions of the same name
 from several libraries are merged, in library order.
-Not here: which libraries Kubernetes switches on (weir.cel.library), checking (weir.cel.checker).
 """
 
 from __future__ import annotations

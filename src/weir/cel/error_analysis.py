@@ -1,4 +1,4 @@
-"""Which steps can end in an error?
+"""Analysis of the steps that can end in an error.
 
 Generated code (weir.cel.codegen) checks for errors only where there can be one. The answer errs on the safe side:
 what is said not to fail never does. Computed once for a whole program, from the leaves up.

@@ -1,11 +1,10 @@
-"""What is the most, and the least, that evaluating this expression can cost?
+"""Static cost estimate: the least and the most that an evaluation can cost.
 
 Spec: cel.md 11 "Static cost estimate". Only the maximum decides whether an expression is admitted. Sizes
 come from literals, from declared maxima (`Env.sizes`, looked up by path) and from the results of calls; what
 is not known is (0, MAX), and comparing two unknowns makes an innocent expression "too complex".
-What surprises: `&&` may cost no more than its left side, so minima are small; the elements of a list built by
+`&&` may cost no more than its left side, so minima are small; the elements of a list built by
 `split` have unknown size; a name selected from something without a path starts a path of its own.
-Not here: the prices (weir.cel.costs), the actual cost of one evaluation (weir.cel.reference, weir.cel.codegen).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""From which field of which variable does a value come? The path under which its declared size is looked up.
+"""Paths of values from variables and fields, under which declared sizes are looked up.
 
 Spec: cel.md 11.3. A path is the name of a variable and the steps from there: names, `@items`, `@keys`, `@values` and
-`@indices`. What surprises: upstream grows a path as a Go slice and does not copy it first. A slice's room doubles when
+`@indices`. Upstream grows a path as a Go slice and does not copy it first. A slice's room doubles when
 it is full; of two paths grown from one that had room left, the later overwrites the last step of the earlier. Paths of
 three steps have room for one more: in `self.list.all(x, x.items.all(y, y != x.name))` the size of `x.items` is, when it
 is asked for, that of `x.name`, and which rules are too expensive depends on it.
-Not here: which sizes there are (weir.cel.env), when they are asked for (weir.cel.estimate).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which tokens is the text made of?
+"""Lexer: the tokens of an expression.
 
 Spec: cel.md 2.2 "Tokens", 14.2 for the text of `token recognition error`. Maximal munch: where the longest form
 fails (an open string, `1e`), the longest prefix that is a token counts, otherwise the characters up to
 and including the one that did not fit are reported and skipped.
-Not here: what literals mean (weir.cel.literals), grammar (weir.cel.parser).
 """
 
 from __future__ import annotations

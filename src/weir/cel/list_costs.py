@@ -1,8 +1,7 @@
-"""What does an operation on a list or a set cost? Searching, slicing, flattening, sorting, comparing each with each.
+"""Costs of operations on lists and sets: searching, slicing, flattening, sorting, comparing each with each.
 
-Spec: cel.md 10 to 12. What surprises: upstream's tracker takes some arguments for lists or numbers without asking; what
+Spec: cel.md 10 to 12. Upstream's tracker takes some arguments for lists or numbers without asking; what
 is neither ends in its own words for a failed conversion.
-Not here: other prices and their units (weir.cel.costs), what a price is (weir.cel.cost_model).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which functions does an environment have, with which signatures and at which price?
+"""List of the functions of an environment, with signatures and prices.
 
 The declarations are the only source: `weir cel functions` and docs/reference/cel.md are printed from here, and a
 test holds the page against them.

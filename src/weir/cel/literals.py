@@ -1,4 +1,4 @@
-"""What do number, string and bytes literals mean?
+"""Values of number, string and bytes literals.
 
 Spec: cel.md 2.2. In strings `\\x` and octal escapes are code points, in bytes they are octets; `\\u` and `\\U` do
 not exist in bytes. Each function raises ValueError with the message of the issue.

@@ -1,9 +1,8 @@
-"""How does a checked expression become the steps that run?
+"""Lowering of a checked expression to the steps that run.
 
 Spec: cel.md 1 "program", 12 (what is folded), 16 (index with a constant of impossible key type). Constant literals,
 conversions of constants and `in` with a constant list are computed here; what fails here is a program error.
 An unchecked expression (conformance tests only) is lowered too: names are then looked up when it runs.
-Not here: running (weir.cel.codegen, weir.cel.reference).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What do macros expand to?
+"""Macro expansion.
 
 Spec: cel.md 7 "Macros". A macro is recognised by name, number of arguments and call style; with another number of
 arguments the name is an ordinary function. Every node a macro makes stands at the `(` of the call.
-What surprises: `existsOne` exists only with two variables, `exists_one` with one or two; the accumulator is a name no
+`existsOne` exists only with two variables, `exists_one` with one or two; the accumulator is a name no
 user can write, yet `__result__` is refused as an iteration variable.
-Not here: which macros an environment has (weir.cel.env.Library.macros).
 """
 
 from __future__ import annotations

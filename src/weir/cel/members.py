@@ -1,8 +1,7 @@
-"""What stands between operators: names, literals, lists, maps and messages, with what is selected or called of them?
+"""Parser of members and primaries: names, literals, lists, maps, messages, selections and calls.
 
 Spec: cel.md 2.1, the rules `Member` and `Primary` of the grammar and what they are made of. An expression inside
 brackets is the whole grammar again: `expr`, which weir.cel.parser has.
-Not here: operators (weir.cel.parser), what a literal's text means (weir.cel.literals), macros (weir.cel.macros).
 """
 
 from __future__ import annotations

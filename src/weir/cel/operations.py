@@ -1,8 +1,7 @@
-"""What does one operation mean, and cost? Calls, membership, iteration and literals, on values that are already there.
+"""Meaning and cost of single operations: calls, membership, iteration and literals, on values that are already there.
 
 Spec: cel.md 6 "Evaluation", 8, 12 "Runtime cost". The one place for what the plain evaluator (weir.cel.reference) and
 generated code (weir.cel.runtime) must agree on.
-Not here: the order in which operations run, and what an error among the arguments does (those two).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from weir.cel import access, ast, patch_values, wellknown
-from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
+from weir.cel.dispatch import accepts, chosen, no_such_overload, priced_by_name, remember, takes_any_list
 from weir.cel.env import Overload
 from weir.cel.steps import Invoke
 from weir.cel.types import Kind
@@ -102,7 +101,7 @@ def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:
     """What a call costs: by its overload when resolved, else by name, else 1."""
     if step.resolved is not None:
         return price(step.resolved, args, outcome)
-    named = priced_by_name(step.overloads, args)
+    named = priced_by_name(step, args)
     return 1 if named is None else price(named, args, outcome)
 
 
@@ -122,7 +121,7 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
         args = [args[0].name, *args[1:]]
     overload = step.resolved
     if overload is None:
-        overload = select(step.overloads, args)
+        overload = chosen(step, args)
         if overload is None and step.candidates and takes_any_list(step.function, args):
             overload = step.candidates[0]
         if overload is None and step.function == ast.NEGATE and args[0].__class__ is Duration:
@@ -133,6 +132,8 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
         for guard, arg in zip(step.guards, args, strict=True):
             if guard is not None and not accepts(guard, arg):
                 raise no_such_overload(step.function, args)
+        if step.guards:
+            remember(step, args, overload, overload)
     if overload.impl is None:
         raise no_such_overload(step.function, args)
     try:

@@ -1,11 +1,10 @@
-"""Which value does a `google.protobuf.Any` hold? The bytes inside it, read as the message that its URL names.
+"""Values packed in a `google.protobuf.Any`: its bytes, read as the message that its URL names.
 
 Spec: cel.md 3.6. The messages known here are the well-known ones: an Any that names another, or whose bytes are not
 that message, has no value, and the error prints it as Go prints messages.
-What surprises: Go puts one or two spaces between printed fields so that nobody relies on it; here it is one. A
+Go puts one or two spaces between printed fields so that no one relies on it; here it is one. A
 timestamp beyond the year 9999 is an error here and a value upstream. Messages nested deeper than `MOST_NESTED` count
 as unreadable (upstream's bound is 10,000).
-Not here: literals of messages and their fields (weir.cel.wellknown).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Which expression does the text spell?
+"""Parser of expressions.
 
 Spec: cel.md 2 "Syntax", 14.1 "Limits". A hand-written parser, a method for each rule of the grammar; here are those
 of the operators, from `?:` down to `!` and `-`. Macros are expanded on the way.
-What surprises: `a && b && c …` becomes a balanced tree, so chains of any length stay shallow; everything else is
+`a && b && c …` becomes a balanced tree, so chains of any length stay shallow; everything else is
 limited to 250 levels, which also bounds the recursion here.
-Not here: what stands between operators (weir.cel.members), numbering nodes (weir.cel.parser_helper), tokens
-(weir.cel.lexer), mistakes and how to get over them (weir.cel.tokens).
 """
 
 from __future__ import annotations

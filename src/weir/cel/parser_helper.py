@@ -1,9 +1,8 @@
-"""What does a parser make its nodes with, and how deep may they nest?
+"""Node construction of the parser, with bounded nesting.
 
 Spec: cel.md 14.1 "Limits". Nodes are numbered in the order they are made.
-What surprises: depth is counted as upstream's grammar nests, not as the tree does: parentheses are a level though they
+Depth is counted as upstream's grammar nests, not as the tree does: parentheses are a level though they
 make no node.
-Not here: which node is made (weir.cel.parser, weir.cel.members), reading tokens (weir.cel.tokens).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What do `Object{…}` and `JSONPatch{…}` build?
+"""Values of `Object{…}` and `JSONPatch{…}`.
 
 Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicy. `Object` is the object that is written, `Object.spec` the
-type of its field `spec`, and so on: any name is a field, whose value is checked by nobody before the patch is applied.
+type of its field `spec`, and so on: any name is a field, whose value is not checked before the patch is applied.
 `JSONPatch` is one operation. An environment knows the two where `patch_types` is set.
-Not here: what becomes of them (weir.policies.mutating).
 """
 
 from __future__ import annotations

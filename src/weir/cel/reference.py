@@ -1,10 +1,9 @@
-"""What does an expression mean? The plain evaluator: one function per step, errors are values.
+"""Reference evaluator: one function per step, errors are values.
 
 Spec: cel.md 6 "Evaluation", 12 "Runtime cost". Slow and literal on purpose: the generated code (weir.cel.codegen) is
 held against it, and it runs what cannot be generated (expressions nested deeper than Python's compiler allows).
-What surprises: both operands of a binary call are evaluated even when the first failed, and paid for; a loop
+Both operands of a binary call are evaluated even when the first failed, and paid for; a loop
 goes on after a failed pass, because only the accumulator carries the error.
-Not here: what a single operation means (weir.cel.operations).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What generated code calls for the rare and the untyped: optional access, dispatch by values, literals with options.
+"""Helpers of generated code for the rare and the untyped: optional access, dispatch by values, literals with options.
 
 Spec: cel.md 6, 8, 12. Every function takes errors as values and returns them as values; those that charge return
-(outcome, cost). They say in one place what weir.cel.reference says step by step, and share its operations
-(weir.cel.operations).
-Not here: the code that calls them (weir.cel.codegen).
+(outcome, cost).
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from weir.cel.values import (
     equal,
     new_map,
 )
-from weir.cel.work import RAISING, spend
+from weir.cel.work import CALL, RAISING, spend
 
 get = access.get
 missing = access.missing
 #: Stands where there is nothing yet.
-ELSE: Final = object()
+ELSE: Final = ABSENT
 
 
 def over(cost: int) -> CostLimitExceeded:
@@ -139,6 +137,17 @@ def step(
 def apply(call: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple[Value, int]:
     """Call by values: the outcome and its price."""
     outcome: Value = None
+    pair = call.by_classes.get(tuple([arg.__class__ for arg in args]))
+    if pair is not None:
+        overload, priced_by = pair
+        if overload is not None and overload.impl is not None:
+            if call.resolved is None and overload.effort > CALL:
+                spend(overload.effort // 10)
+            try:
+                outcome = overload.impl(*args)
+            except EvaluationError as error:
+                outcome = error.with_traceback(None)
+            return outcome, 1 if priced_by is None else operations.price(priced_by, args, outcome)
     for arg in args:
         if arg.__class__ is EvaluationError:
             outcome = arg

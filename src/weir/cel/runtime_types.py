@@ -1,4 +1,4 @@
-"""Which type has a value for certain when the program runs?
+"""Types that values certainly have at run time.
 
 The checker's types are not enough to generate code by: what passes through dyn gets whatever type its use suggests
 (`dyn({'a': 1})['a'] + 'x'` is well typed, and its first operand a string). Here types are computed from what

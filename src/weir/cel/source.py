@@ -1,9 +1,8 @@
-"""Where in the text is a mistake, and how is it printed?
+"""Positions in the text of an expression, and the printed form of issues.
 
 Spec: cel.md 14.2 "Issue format". Positions are code point offsets; lines count from 1, columns are printed
-from 1. What surprises: dots and caret are wide (U+FF0E, U+FF3E) under characters that need more than one
+from 1. Dots and caret are wide (U+FF0E, U+FF3E) under characters that need more than one
 byte; at most 100 issues are listed; an empty expression is reported at `1:0`.
-Not here: finding mistakes (weir.cel.parser, weir.cel.checker).
 """
 
 from __future__ import annotations

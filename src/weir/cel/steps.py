@@ -1,10 +1,8 @@
-"""What is left of an expression when it is ready to run?
+"""Steps: the tree that a program evaluates.
 
 Spec: cel.md 6 "Evaluation", 12 "Runtime cost". The program is a tree of steps: constants are folded, chains of
 selections and indices are one `Path`, calls know their overloads. Runtime cost is defined on this tree, which is why it
 exists: a path costs one per qualifier and one for its root, whatever the syntax looked like.
-Not here: how a checked expression becomes steps (weir.cel.lowering), how steps run (weir.cel.codegen,
-weir.cel.reference).
 """
 
 from __future__ import annotations
@@ -159,13 +157,17 @@ class InSet(Step):
         self.members = members
 
 
+#: Python classes of the arguments of a call.
+_Classes = tuple[type, ...]
+
+
 class Invoke(Step):
     """A call. One candidate: the call is resolved and priced by its overload.
 
     `guards`: for each argument the parameter type to check at run time, or None where the checker proved it.
     """
 
-    __slots__ = ("args", "candidates", "function", "guards", "overloads", "resolved", "special")
+    __slots__ = ("args", "by_classes", "candidates", "function", "guards", "overloads", "resolved", "special")
 
     def __init__(
         self,
@@ -183,6 +185,8 @@ class Invoke(Step):
         self.resolved = candidates[0] if len(candidates) == 1 else None
         self.guards: tuple[Type | None, ...] = ()
         self.special: Specialized | None = None
+        #: the overloads that take, and that price, arguments of these Python classes (weir.cel.dispatch)
+        self.by_classes: dict[_Classes, tuple[Overload | None, Overload | None]] = {}
 
     @property
     def stops_early(self) -> bool:

@@ -1,9 +1,8 @@
-"""Where does the text stop making sense, and where does it begin again? Reading tokens, and getting over mistakes.
+"""Token stream of the parser, with error recovery.
 
 Spec: cel.md 14.2 for the wording of syntax errors. Mistakes are worded, and got over, as the generated parser that
 Kubernetes uses does it: one token too many or too few is named as such, and after a mistake nothing more is reported
 until a token fits again.
-Not here: which token may come where (weir.cel.parser, weir.cel.members), what a token is (weir.cel.lexer).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What kinds of values does CEL know, and how are their types written?
+"""CEL types and their notation.
 
 Spec: cel.md 3 "Types and values". A `Type` is an immutable tree; `str(type)` is the notation Kubernetes
-prints in messages (`list(string)`, `optional_type(int)`). What surprises: `any` and `dyn` are static only,
+prints in messages (`list(string)`, `optional_type(int)`). `any` and `dyn` are static only,
 no value has them; `null` is written `null` as a type in messages but its name as an identifier is
 `null_type`; time types have a short notation (`timestamp`) and a long name (`google.protobuf.Timestamp`).
-Not here: values (weir.cel.values), assignability (weir.cel.unify).
 """
 
 from __future__ import annotations

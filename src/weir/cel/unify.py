@@ -1,7 +1,7 @@
-"""Which types fit each other, and what do type variables stand for?
+"""Assignability of types, and substitution of type variables.
 
 Spec: cel.md 4.4 "Assignability". A substitution maps type variables to types; it only changes when a whole list of
-types fits. What surprises: the question is asked in both directions, dyn fits everything, and a variable that met two
+types fits. Both directions are tried, dyn fits everything, and a variable that met two
 compatible types stands for the more general one.
 """
 

@@ -1,8 +1,8 @@
-"""Which literals are refused although the expression is well typed?
+"""Literals that are rejected although the expression is well typed.
 
 Spec: cel.md 4.5 "Literals", 4.6 "Validators". Lists and maps must hold one type; constant durations,
 timestamps, regular expressions and format strings must be readable. Run only after a clean check.
-What surprises: literals inside the arguments of `format` may be mixed; of `matches(a, b)` the *first* argument
+Literals inside the arguments of `format` may be mixed; of `matches(a, b)` the *first* argument
 is looked at; a list reports its first misfit, a map every one.
 """
 

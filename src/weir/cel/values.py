@@ -1,4 +1,4 @@
-"""How are CEL values held in Python, and which run-time type has each?
+"""CEL values as Python objects, and their run-time types.
 
 Spec: cel.md 3 "Types and values".
 
@@ -14,9 +14,8 @@ Spec: cel.md 3 "Types and values".
 | object | any Python object with the declared fields as attributes (weir.cel.env.ObjectType) |
 | opaque | any class with a class attribute `cel_type: Type`, `__eq__` and `__hash__` |
 
-What surprises: `True == 1` and `UInt(1) == 1` in Python, so untyped code never compares with `==` but with
+`True == 1` and `UInt(1) == 1` in Python, so untyped code never compares with `==` but with
 `equal()`; test `value.__class__`, not `isinstance(value, int)`.
-Not here: operators (weir.cel.library.standard), access paths (weir.cel.access).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which google.protobuf messages can an expression spell, and what values do they become?
+"""google.protobuf messages in expressions, and the values they become.
 
 Spec: CEL language definition "Well-known types"; cel.md 3.6. A wrapper message is its value, `Value` is any JSON value,
 `Struct` a map, `ListValue` a list, `Any` what is packed in it; only `Empty` is an object at run time. Kubernetes
 expressions hardly ever need them, but the language has them.
-Not here: what is packed in an Any (weir.cel.packed).
 """
 
 from __future__ import annotations

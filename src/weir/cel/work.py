@@ -8,10 +8,9 @@ they contain (`Overload.effort`, in tenths of a unit; weir.cel.codegen), functio
 charge by size before they begin (`spend`). An evaluation that used up its units ends as one over its cost does;
 nothing absorbs that.
 Charging before the work is what makes the bound hold: no clock can interrupt C code.
-What surprises: Python keeps the frames in chunks of 16 KiB, and a walk that goes to and fro over the end of one
+Python keeps the frames in chunks of 16 KiB, and a walk that goes to and fro over the end of one
 maps and unmaps memory with every call: at an unlucky depth of the stack the same evaluation takes seven times as long.
 An evaluation that walks therefore begins in a frame so large that it has a chunk of its own, with room for its calls.
-Not here: the cost itself (weir.cel.costs).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ EXACT_WORK: Final = 100 * MOST_WORK
 CALL: Final = 40
 INLINE: Final = 3
 #: Effort of a call whose overload is chosen by the values.
-DISPATCH: Final = 250
+DISPATCH: Final = 50
 #: Units of making an error, unwinding to it and catching it.
 RAISING: Final = 12
 #: Units of one step of the plain evaluator.

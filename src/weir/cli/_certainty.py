@@ -16,6 +16,7 @@ from weir.gates import FEATURES, GateError, Gates, parse_settings
 if TYPE_CHECKING:
     from weir.client.known_gates import KnownGates
     from weir.client.snapshot import Missing
+    from weir.client.snapshot_record import Record
 
 T = TypeVar("T")
 
@@ -58,11 +59,17 @@ def known_gates(
     given: Mapping[str, bool],
     needs: Iterable[str],
     namespaces: Iterable[str] = ("default",),
+    record: Record | None = None,
 ) -> KnownGates:
-    """Return the gates an answer may use that depends on the components *needs*; of files (None), the default."""
+    """Return the gates an answer may use that depends on the components *needs*.
+
+    Of a snapshot what its *record* says; of other files (None), the default.
+    """
     from weir.client.cluster_gates import detect_gates
     from weir.client.known_gates import KnownGates
 
+    if where is not None and where.dump and record is not None and record.gates is not None:
+        return record.gates.known(needs, given)
     if where is None or where.dump or given.keys() >= set(FEATURES):
         return KnownGates.default(given)
     return where.live.run("weir", lambda client: detect_gates(client, namespaces)).known(needs, given)

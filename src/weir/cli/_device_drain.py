@@ -229,13 +229,13 @@ class Drain:
             say(line, err=True)
         for pod in held.unaffected_pods(view, now):
             say(f"{pod} tolerates it and stays", err=True)
-        if client is None or served is None:
+        if client is None or served is None or preview.selects_nothing:
             say("nothing was written", err=True)
             return FINDINGS if preview.selects_nothing else FINE
         before = await client.find(served, self.name)
         if before is not None and before["spec"]["taint"]["effect"] == "NoExecute":
             say(f"devicetaintrule.resource.k8s.io/{self.name} evicts already", err=True)
-        elif (answer := await self._look_and_ask(client, served, rule, before is None)) != FINE:
+        elif (answer := await self._look_and_ask(client, served, rule, preview, before is None)) != FINE:
             return answer
         else:
             self.state = State.ARMING
@@ -264,7 +264,9 @@ class Drain:
         longest = max(max(waits), queue)
         return (f"all gone in about {human_duration(longest)} at {rate} a second",) if longest >= 1 else ()
 
-    async def _look_and_ask(self, client: Client, served: Kind, rule: Document, created: bool) -> int:
+    async def _look_and_ask(
+        self, client: Client, served: Kind, rule: Document, preview: Preview, created: bool
+    ) -> int:
         """Write the rule without effect, show what the cluster makes of it, and ask; FINE is a yes."""
         self.state = State.WRITING
         stored = await write(client, served, rule)
@@ -276,7 +278,9 @@ class Drain:
             silent = f"no controller has looked at the rule within {_ANSWER_SECONDS:g} seconds"
             say(f"{silent}: is there one that would evict?", err=True)
         try:
-            answer = FINE if self.ask(f"evict {counted(self.total, 'pod')}") else FINDINGS
+            unused = counted(max(preview.published, preview.allocated), "unused")
+            action = f"evict {counted(self.total, 'pod')}" if self.total else f"keep pods off {unused}"
+            answer = FINE if self.ask(action) else FINDINGS
         except click.Abort:
             answer = INTERRUPTED
             say(err=True)

@@ -37,10 +37,7 @@ _DISPENSABLE = ("ATTRIBUTES", "CLAIM", "NODE")
     short_help="Show devices, taints, claims and pods.",
     epilog="Exit codes: 0 fine, 2 unreadable input, 3 cannot say (the cluster is out of reach, or rights are missing).",
 )
-@cluster_options(
-    "A dump instead of a live cluster: "
-    "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`."
-)
+@cluster_options("A file of `weir snapshot`, a dump of kubectl or manifests instead of a live cluster.")
 @click.option("-n", "--namespace", default="", help="Only devices that claims of this namespace have.")
 @click.option("--driver", default="", help="Only devices of this driver.")
 @click.option("--node", default="", help="Only devices of this node.")
@@ -66,7 +63,7 @@ def list_devices(
     Examples:
       weir device list
       weir device list --tainted -o wide
-      kubectl get resourceslices,resourceclaims,devicetaintrules,pods -A -o yaml | weir device list -c -
+      weir snapshot && weir device list -c snapshot.json.gz
     """
     found = read_inventory(where, gates)
     now = datetime.now(UTC)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from weir.cli._explain_text import change, counts, groups, is_well, without_fix
+from weir.cli._explain_text import change, counts, groups, is_well, other_change, without_fix
 from weir.cli.render import to_yaml
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def markdown(
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first."""
     from weir.explain.explanation import verdict_line
-    from weir.explain.phrases import short
+    from weir.explain.phrases import listed, short
     from weir.explain.words import sentence
 
     good = is_well(answer)
@@ -39,6 +39,8 @@ def markdown(
     said = []
     if answer.replicas is not None and not answer.replicas.short and answer.fits:
         said.append(answer.replicas.line())
+    if answer.preempts:
+        said.append(f"preempted: {listed(answer.attempt.victims, 5)}")
     if differs := answer.observed.differs(answer.complete):
         said.append(differs)
     else:
@@ -84,8 +86,11 @@ def _fix(answer: Explanation, fix: Fix, as_patch: bool, written: Document | None
         yield from block("yaml", to_yaml(masked(fix.patch)).split("\n"))
     elif fix.patch:
         yield from block("diff", change(answer, fix, written))
-    for other in fix.others:
-        yield from block("yaml", to_yaml(other).split("\n"))
+    for other, original in fix.others:
+        if original is None or as_patch:
+            yield from block("yaml", to_yaml(other).split("\n"))
+        else:
+            yield from block("diff", other_change(other, original))
     if fix.commands:
         yield from block("sh", fix.commands)
     if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:

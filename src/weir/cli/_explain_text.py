@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 _ROWS: Final = 12
 
 
-def is_well(answer: Explanation) -> bool:
-    """Return whether the pod fits somewhere, or may stay where it is."""
+def is_well(answer: Explanation, *, preempting: bool = True) -> bool:
+    """Return whether the pod fits somewhere, with *preempting* also after others left, or may stay where it is."""
     here = (verdict for verdict in answer.nodes if verdict.node == answer.placed_on)
     if answer.observed.differs(answer.complete):
         return False  # the cluster itself says that it does not run
+    if preempting and answer.preempts:
+        return True
     return answer.complete or any(verdict.stay.for_ever for verdict in here)
 
 
@@ -45,13 +47,15 @@ def text(
     *written* is the document of the file that asked, which the change is shown in.
     """
     from weir.explain.explanation import verdict_line
-    from weir.explain.phrases import short
+    from weir.explain.phrases import listed, short
     from weir.explain.words import sentence
 
     good = is_well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
     if answer.replicas is not None and not answer.replicas.short and answer.fits:
-        yield f"  {answer.replicas.line()}"
+        yield f"  {answer.replicas.line()}{', as far as is known' if answer.unsure else ''}"
+    if answer.preempts:
+        yield f"  preempted: {listed(answer.attempt.victims, 5)}"
     if differs := answer.observed.differs(answer.complete):
         yield paint(f"  {differs}", BAD, on=colour)
     else:
@@ -125,15 +129,15 @@ def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
 def groups(answer: Explanation, show_all: bool) -> tuple[list[tuple[str, str, bool, str]], str]:
     """Return a row for each group of nodes (how many, some names, whether they fit, why), and what is left out."""
     from weir.explain.phrases import counted
-    from weir.explain.ranges import merged, range_sentence
+    from weir.explain.ranges import merged, range_sentences
 
     found = merged(answer.groups)
     shown = found if show_all else found[:_ROWS]
     rows = []
-    for group in shown:
+    for group, sentence in zip(shown, range_sentences(found), strict=False):
         most = len(group.nodes) if show_all else 2
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
-        rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, range_sentence(group)))
+        rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, sentence))
     rest = found[len(shown) :]
     nodes = sum(len(group.nodes) for group in rest)
     left = (
@@ -174,20 +178,39 @@ def _fix(
         yield from to_yaml(masked(fix.patch), indent=4).split("\n")
     elif fix.patch:
         yield ""
-        for line in change(answer, fix, written):
-            kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
-            yield f"    {paint(line, kind, on=colour)}"
-    for other in fix.others:
-        metadata = other["metadata"]
-        yield f"  as {other['kind']} {metadata.get('namespace', '')}/{metadata['name']}:"
+        yield from _coloured(change(answer, fix, written), colour)
+    for other, original in fix.others:
+        yield f"  as {_title(other)}:"
         yield ""
-        yield from to_yaml(other, indent=4).split("\n")
+        if original is None or as_patch:
+            yield from to_yaml(other, indent=4).split("\n")
+        else:
+            yield from _coloured(other_change(other, original), colour)
     for command in fix.commands:
         yield f"    {command}"
     if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
         yield "  A stored pod cannot be changed so: delete it and create it with the change."
     for edits in fix.alternatives:
         yield f"  or: {'; '.join(edit.say() for edit in edits)}"
+
+
+def _coloured(lines: Iterable[str], colour: bool) -> Iterator[str]:
+    for line in lines:
+        kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
+        yield f"    {paint(line, kind, on=colour)}"
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    metadata = document["metadata"]
+    namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{document['kind']} {namespace}{metadata['name']}"
+
+
+def other_change(patch: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the merge patch of another object as a diff of it."""
+    from weir.explain.diff import diff
+
+    yield from diff(original, {**original, **patch}, _title(patch), to_yaml)
 
 
 def change(answer: Explanation, fix: Fix, written: Document | None) -> Iterator[str]:

@@ -183,9 +183,9 @@ async def _live(cluster: WholeCluster, others: Others) -> None:
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
     from weir.observe.stopping import stop_on
+    from weir.simulation.control_plane import local_client
     from weir.simulation.first_objects import ensure_nodes, ensure_storage_class
     from weir.simulation.kubelet.node_classes import CLASSES
-    from weir.simulation.local_client import local_client
 
     options, wanted = cluster.options, cluster.wanted
     clock = RealClock()

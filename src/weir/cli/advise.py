@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
 from weir.cli._options import ClusterSource, output_option
@@ -24,6 +26,7 @@ from weir.cli.inputs import (
 )
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, say, to_yaml, wants_colour
+from weir.observe.interpreter import collect_rarely
 
 if TYPE_CHECKING:
     from weir.advise.taints import UntoleratedTaint
@@ -56,7 +59,7 @@ Answer = tuple[list[tuple["Advice", "Document | None"]], list["UntoleratedTaint"
     type=click.IntRange(1),
     default=None,
     metavar="N",
-    help="Nodes each should have.  [default: its replicas]",
+    help="Nodes each should have.  [default: one, or its replicas where something keeps them apart]",
 )
 @output_option("text", "json", "yaml")
 @asked_gates_option()
@@ -86,7 +89,8 @@ def advise(
     asked: Asked = [*_from_files(files)]
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
-    held = read_cluster(where, _kinds())
+    with collect_rarely():
+        held = read_cluster(where, _kinds(), stream=True)
     if everything:
         asked = [(subject, None) for subject in _in_cluster(held)]
     needed = frozenset(kind for subject, _ in asked for kind in needed_kinds(subject.pod_spec)) | {
@@ -95,9 +99,14 @@ def advise(
     }
     if missing := held.lacks(needed | (frozenset(_WORKLOADS) if everything else frozenset())):
         raise CannotSay(f"cannot advise: {because(missing)}")
-    world = held.world()
+    with collect_rarely():
+        world = held.world()
     known = known_gates(
-        where, given, (API_SERVER, SCHEDULER), {subject.namespace for subject, _ in asked} | {"default"}
+        where,
+        given,
+        (API_SERVER, SCHEDULER),
+        {subject.namespace for subject, _ in asked} | {"default"},
+        held.record,
     )
     used = needed_gates(subject.document for subject, _ in asked)
     found = distinct(known, used, lambda gates: _answer(asked, world, gates, keep or 0), _same)
@@ -127,7 +136,7 @@ def _answer(asked: Asked, world: World, gates: Gates, keep: int) -> Answer:
     from weir.advise.workload import advise as ask
 
     cluster, found = Cluster(world, gates), []
-    with progress("trying thresholds, workload:") as tick:
+    with collect_rarely(), progress("trying thresholds, workload:") as tick:
         for done, (subject, source) in enumerate(asked, 1):
             found.append((ask(Question(subject, cluster), keep), source))
             tick(done, len(asked))
@@ -170,20 +179,24 @@ def _from_files(files: Sequence[str]) -> Iterator[tuple[Subject, Document]]:
 
 def _in_cluster(held: ClusterObjects) -> Iterator[Subject]:
     """Yield the workloads of the cluster that nothing else controls."""
-    from weir.explain.subject import subjects
+    from weir.explain.subject import Subject, subjects
 
-    for _, document in held.documents:
-        for subject in subjects(document):
-            metadata = subject.document.get("metadata") or {}
-            owners = metadata.get("ownerReferences") or ()
-            if any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
-                continue
-            try:
-                refuse_long_tolerations(subject.pod_spec, subject.name, MOST_TOLERATIONS)
-            except click.UsageError as error:
-                say(f"left out: {error.message}", err=True)
-            else:
-                yield replace(subject, in_cluster=True)
+    pods = (
+        Subject.of({"kind": "Pod", **msgspec.json.decode(source)})
+        for head, source in held.pod_heads()
+        if not any(owner.controller for owner in head.owner_references or ())
+    )
+    for subject in chain((each for _, document in held.documents for each in subjects(document)), pods):
+        metadata = subject.document.get("metadata") or {}
+        owners = metadata.get("ownerReferences") or ()
+        if any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
+            continue
+        try:
+            refuse_long_tolerations(subject.pod_spec, subject.name, MOST_TOLERATIONS)
+        except click.UsageError as error:
+            say(f"left out: {error.message}", err=True)
+        else:
+            yield replace(subject, in_cluster=True)
 
 
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────

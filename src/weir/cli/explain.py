@@ -1,6 +1,6 @@
 """`weir explain`: where a pod fits, why not elsewhere, and the smallest fix.
 
-Reads a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin. Writes nothing. Exit 0
+Reads a live cluster, manifests, snapshots, dumps of kubectl, directories, stdin. Writes nothing. Exit 0
 when everything fits somewhere, 1 when something fits nowhere, 2 for unreadable input, 3 when unknown: the cluster is
 unreachable, a permission or gate that decides is missing, or what the snapshot lacks could change the result.
 """
@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from weir.cli._certainty import (
     asked_gates_option,
@@ -38,6 +39,7 @@ from weir.cli.render import (
     wants_colour,
     write_document,
 )
+from weir.observe.interpreter import collect_rarely
 
 if TYPE_CHECKING:
     from weir.client.known_gates import KnownGates
@@ -62,8 +64,9 @@ _KINDS: Final = {
 
 
 @click.command(
-    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cannot say "
-    "(the cluster is out of reach; rights, gates or parts of the snapshot that decide are missing).",
+    epilog="Exit codes: 0 everything fits somewhere (or runs after preempting others), 1 something fits nowhere, "
+    "2 unreadable input, 3 cannot say (the cluster is out of reach; rights, gates or parts of the snapshot that "
+    "decide are missing).",
 )
 @click.argument("names", nargs=-1, metavar="[POD | KIND NAME | KIND/NAME]")
 @click.option(
@@ -73,8 +76,13 @@ _KINDS: Final = {
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
 @output_option("text", "json", "yaml", "markdown")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
-@click.option("--watch", is_flag=True, help="Ask again every two seconds until everything fits.")
+@click.option("-w", "--watch", is_flag=True, help="Ask again every two seconds until everything fits.")
 @click.option("--patch", "as_patch", is_flag=True, help="Show the change as a merge patch, not as a diff.")
+@click.option(
+    "--fail-on-preemption",
+    is_flag=True,
+    help="Exit with 1 also for a pod that runs only after preempting others.",
+)
 @asked_gates_option()
 def explain(
     names: Sequence[str],
@@ -85,6 +93,7 @@ def explain(
     show_all: bool,
     watch: bool,
     as_patch: bool,
+    fail_on_preemption: bool,
     given: Mapping[str, bool],
 ) -> int:
     """Say where a pod fits, why not elsewhere, and the smallest change that would help.
@@ -95,14 +104,26 @@ def explain(
       weir explain deployment web -n shop
       weir explain -f deployment.yaml --context production
       weir explain -f pod.yaml --cluster snapshot.yaml
-      kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
+      weir snapshot && weir explain -f deployment.yaml --cluster snapshot.json.gz
     """
     if watch and "-" in (*files, *where.dump):
         raise click.UsageError("--watch asks again, and stdin (-) can be read only once")
     shown = ""
     while True:
         lines: list[str] = []
-        code = _once(names, files, where, namespace, output, show_all, as_patch, given, lines.append)
+        with collect_rarely():
+            code = _once(
+                names,
+                files,
+                where,
+                namespace,
+                output,
+                show_all,
+                as_patch,
+                fail_on_preemption,
+                given,
+                lines.append,
+            )
         if shown != (shown := "\n".join(lines)):
             write_document(shown)
         if not watch or code == FINE:
@@ -118,6 +139,7 @@ def _once(
     output: str,
     show_all: bool,
     as_patch: bool,
+    fail_on_preemption: bool,
     given: Mapping[str, bool],
     echo: Callable[[str], object],
 ) -> int:
@@ -147,14 +169,14 @@ def _once(
     if alone:
         held = ClusterObjects([(document.file, document.value) for document in documents])
     else:
-        held = read_cluster(where, _kinds(name))
+        held = read_cluster(where, _kinds(name), stream=True)
         held.documents.extend(nodes)
         # What the manifests bring along is there when their pods are created.
         held.documents.extend(_of_kinds(documents, *_BROUGHT))
     if name:
         if missing := held.lacks({_kind(name)}):
             raise CannotSay(f"cannot say anything of {name}: {because(missing)}")
-        asked.append((_named(name, namespace, held.documents), None))
+        asked.append((_named(name, namespace, held), None))
     unsaid = [
         f"cannot say where {subject.title} fits: {because(missing)}"
         for subject, _ in asked
@@ -169,7 +191,7 @@ def _once(
             raise _placed(error, source) from None
     world = held.world()
     namespaces = [*(subject.namespace for subject, _ in asked), "default"]
-    known = known_gates(None if alone else where, given, (API_SERVER, SCHEDULER), namespaces)
+    known = known_gates(None if alone else where, given, (API_SERVER, SCHEDULER), namespaces, held.record)
     used = needed_gates([*(subject.document for subject, _ in asked), *(each for _, each in deciding(held))])
 
     def answers(gates: Gates) -> list[Explanation]:
@@ -214,7 +236,7 @@ def _once(
     if len(found) > 1:
         return CANNOT_SAY
     ((_, answered),) = found
-    if all(answer.unsure or is_well(answer) for answer in answered):
+    if all(answer.unsure or is_well(answer, preempting=not fail_on_preemption) for answer in answered):
         return CANNOT_SAY if any(answer.unsure for answer in answered) else FINE
     return FINDINGS
 
@@ -312,9 +334,9 @@ def _kind(name: str) -> str:
     return known.get(kind.lower(), kind) if slash else "Pod"
 
 
-def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]]) -> Subject:
+def _named(name: str, namespace: str | None, held: ClusterObjects) -> Subject:
     """Return what the cluster holds under `[kind/]name`."""
-    from weir.explain.subject import subjects
+    from weir.explain.subject import Subject, subjects
     from weir.objects.templates import TEMPLATE_PATHS
 
     kind, bare = _kind(name), name.rpartition("/")[2]
@@ -322,11 +344,16 @@ def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]
         raise click.UsageError(f"kind {kind[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}")
     wanted = namespace or "default"
     names = []
-    for subject in (found for _, document in documents for found in subjects(document)):
+    for subject in (each for _, document in held.documents for each in subjects(document)):
         if subject.kind.lower() == kind.lower():
             if (subject.namespace, subject.name) == (wanted, bare):
                 return replace(subject, stored=subject.kind == "Pod", in_cluster=True)
             names.append(f"{subject.namespace}/{subject.name}")
+    for head, source in held.pod_heads() if kind.lower() == "pod" else ():
+        if head.name == bare and (head.namespace or "default") == wanted:
+            document = {"kind": "Pod", **msgspec.json.decode(source)}
+            return replace(Subject.of(document, stored=True), in_cluster=True)
+        names.append(f"{head.namespace or 'default'}/{head.name or '(no name)'}")
     elsewhere = [each for each in names if each.rpartition("/")[2] == bare]
     by_name = {each.rpartition("/")[2]: each for each in names}
     close = elsewhere or [by_name[each] for each in get_close_matches(bare, by_name, n=1, cutoff=0.6)]

@@ -1,17 +1,20 @@
 """Inputs of commands: files, folders, standard input, URLs, or a cluster.
 
 `-` is standard input, an https address is fetched; a folder means the manifests below it, by name, with the suffixes
-`.yaml`, `.yml` and `.json`. A named file must be readable. A cluster is a dump, or the live one of a kubeconfig,
-found as kubectl does.
+`.yaml`, `.yml` and `.json`, each also with `.gz`. A named file must be readable. A cluster is a snapshot, a dump, or
+the live one of a kubeconfig, found as kubectl does.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 import msgspec
@@ -26,6 +29,8 @@ from weir.objects.manifest import Document, ManifestError, read_manifest, read_v
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.client.snapshot import Missing, Snapshot
+    from weir.client.snapshot_record import Record
+    from weir.objects.pod_reader import SnapshotPods
     from weir.world import World
 
 #: What dumps leave out by mistake. A cluster without nodes or pods can be written down on purpose.
@@ -38,17 +43,51 @@ _LEFT_OUT: Final = {
 _MARK: Final = b"lowered.weir.dev/"
 _FETCH_SECONDS: Final = 30.0
 _MOST_FETCHED: Final = 64 << 20
+#: A snapshot is some thirty times as large as its compressed form, a bomb a thousand times.
+_MOST_EXPANSION: Final = 250
+_LEAST_UNPACKED: Final = 16 << 20
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+_GZIP: Final = b"\x1f\x8b"
 
 
 def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file that *names* mean."""
     for name in names:
         if is_address(name):
-            yield name, fetch(name)
+            yield name, unpacked(fetch(name), name)
             continue
         for file, path in find_files([name]):
-            yield file, sys.stdin.buffer.read() if path is None else path.read_bytes()
+            content = sys.stdin.buffer.read() if path is None else path.read_bytes()
+            yield file, unpacked(content, file)
+
+
+def unpacked(content: bytes, name: str) -> bytes:
+    """Return what a file holds, decompressed if it is gzip; raises UsageError for one that is damaged or a bomb."""
+    if not content.startswith(_GZIP):
+        return content
+    import zlib
+
+    room = max(_LEAST_UNPACKED, _MOST_EXPANSION * len(content))
+    parts: list[bytes] = []
+    while content:  # a file may have several members
+        reader = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(reader.decompress(content, room))
+        except zlib.error as error:
+            raise click.UsageError(f"{name}: cannot be decompressed: {error}") from None
+        room -= len(parts[-1])
+        if reader.unconsumed_tail or room <= 0:
+            raise click.UsageError(
+                f"{name}: more than {_MOST_EXPANSION} times its compressed size; decompress it and give the file"
+            )
+        if not reader.eof:
+            raise click.UsageError(f"{name}: cannot be decompressed: it ends too early")
+        content = reader.unused_data
+    return b"".join(parts)
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(tuple(SUFFIXES))
 
 
 def is_address(name: str) -> bool:
@@ -65,13 +104,24 @@ def fetch(url: str) -> bytes:
     from http.client import HTTPException
     from urllib.request import urlopen
 
-    try:
-        with urlopen(url, timeout=_FETCH_SECONDS) as answer:
-            content: bytes = answer.read(_MOST_FETCHED + 1)
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
+    outcome: list[bytes | Exception] = []
+
+    def read() -> None:
+        try:
+            with urlopen(url, timeout=_FETCH_SECONDS) as answer:
+                outcome.append(answer.read(_MOST_FETCHED + 1))
+        except (OSError, HTTPException, ValueError) as error:
+            outcome.append(error)
+
+    # the timeout of urlopen is one of each read: a thread bounds the whole, and is left behind when it is over
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(_FETCH_SECONDS)
+    content = outcome[0] if outcome else TimeoutError(f"no answer within {_FETCH_SECONDS:g} seconds")
+    if isinstance(content, Exception):
+        reason = getattr(content, "reason", None) or content
         reason = getattr(reason, "strerror", None) or reason
-        raise click.UsageError(f"{url}: cannot be fetched: {reason}") from None
+        raise click.UsageError(f"{url}: cannot be fetched: {reason}")
     if len(content) > _MOST_FETCHED:
         raise click.UsageError(f"{url}: more than {_MOST_FETCHED >> 20} MiB; fetch it and give the file")
     return content
@@ -86,7 +136,7 @@ def find_files(names: Iterable[str]) -> Iterator[tuple[str, Path | None]]:
         elif not path.is_dir():
             yield name, path
         else:
-            found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            found = sorted(p for p in path.rglob("*") if _is_manifest(p) and p.is_file())
             if not found:
                 raise click.UsageError(f"{name}: no .yaml, .yml or .json file in this folder")
             yield from ((str(file), file) for file in found)
@@ -122,7 +172,7 @@ _SLOW_BYTES: Final = 10_000_000
 
 #: The options of a command that asks about a whole cluster.
 asked_cluster: Final = cluster_options(
-    "What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory, "
+    "What the cluster holds: a file of `weir snapshot`, a dump of kubectl, manifests, or a directory, "
     "instead of a live cluster."
 )
 
@@ -137,30 +187,46 @@ class ClusterObjects:
     dumped: bool = False  #: read from files, which do not say what they leave out
     pods: tuple[msgspec.Raw, ...] = ()  #: pods of JSON dumps that were read as a stream, as bytes
     lowered: bool = False  #: some of the documents were written by weir's operator, and are raised here
+    pod_files: tuple[tuple[str, int], ...] = ()  #: files of `pods`, in their order, with how many each has
+    record: Record | None = None  #: of a snapshot, which says what it leaves out
 
     @classmethod
-    def of(cls, documents: Iterable[tuple[str, Any]], *, keep_gate: bool, **rest: Any) -> ClusterObjects:
+    def of(
+        cls, documents: Iterable[tuple[str, Any]], *, keep_gate: bool, lowered: bool = False, **rest: Any
+    ) -> ClusterObjects:
         """Return what was read, as its authors wrote it."""
         from weir.lowering.originals import raised
 
-        given = list(documents)
-        for file, document in given if rest.get("dumped") else ():
+        written, rest["record"] = _without_record(documents)
+        if rest["record"] is not None:
+            rest |= {"missing": rest["record"].missing, "listed": rest["record"].listed}
+        for file, document in written if rest.get("dumped") else ():
             if problem := envelope_problem(document):
                 raise CannotSay(f"the cluster's dump cannot be read: {file}: {problem}")
-        found = [(file, raised(document, keep_gate=keep_gate)) for file, document in given]
-        lowered = any(
-            _is_lowered(one, two) for (_, one), (_, two) in zip(given, found, strict=True)
-        ) or rest.pop("lowered", False)
-        return cls(found, lowered=lowered, **rest)
+        originals = [(file, raised(document, keep_gate=keep_gate)) for file, document in written]
+        lowered = lowered or any(
+            _is_lowered(one, two) for (_, one), (_, two) in zip(written, originals, strict=True)
+        )
+        return cls(originals, lowered=lowered, **rest)
+
+    def pod_heads(self) -> Iterator[tuple[PodHead, msgspec.Raw]]:
+        """Yield name and owners of each of `pods`, with the pod; one that cannot be read is left to `world`."""
+        decode = msgspec.json.Decoder(_Headed).decode
+        for source in self.pods:
+            try:
+                head = decode(source).metadata
+            except msgspec.DecodeError:
+                continue
+            yield head, source
 
     def lacks(self, needed: Collection[str]) -> list[Missing]:
         """Return the kinds in *needed* that could not be read; of a dump, those it has no object of."""
         absent = [each for each in self.missing if each.kind in needed]
-        if self.dumped:
+        if self.dumped and self.record is None:
             from weir.client.snapshot import Missing
 
             absent += [
-                Missing(kind, plural, "the dump has none of them")
+                Missing(kind, plural, "the dump has none of them (`weir snapshot` writes all that is needed)")
                 for kind, plural in _LEFT_OUT.items()
                 if kind in needed and not self.holds({kind})
             ]
@@ -180,11 +246,28 @@ class ClusterObjects:
         if self.dumped:
             self._check()
         try:
-            return World.of((document for _, document in self.documents), self.listed)
+            return World.of((document for _, document in self.documents), self.listed, self.snapshot_pods)
         except ViewError:
             for file, document in self.documents:
                 try:
                     World.of([document])
+                except ViewError as error:
+                    raise self.unreadable(f"{file}: {error}") from None
+            raise
+
+    @cached_property
+    def snapshot_pods(self) -> SnapshotPods:
+        """`pods`, read; one that cannot be read is named with its file."""
+        from weir.objects.core import ViewError
+        from weir.objects.pod_reader import SnapshotPods
+
+        try:
+            return SnapshotPods.of(self.pods)
+        except ViewError:
+            files = (file for file, number in self.pod_files for _ in range(number))
+            for file, source in zip(files, self.pods, strict=True):
+                try:
+                    SnapshotPods.of([source])
                 except ViewError as error:
                     raise self.unreadable(f"{file}: {error}") from None
             raise
@@ -221,13 +304,18 @@ class ClusterObjects:
         )
 
 
-def read_cluster(where: ClusterSource, kinds: Sequence[str], *, stream: bool = False) -> ClusterObjects:
-    """Return what a dump, or without one the live cluster, holds; with *stream* pods of JSON dumps stay bytes."""
+def read_cluster(
+    where: ClusterSource, kinds: Sequence[str], *, stream: bool = False, keep_gate: bool = True
+) -> ClusterObjects:
+    """Return what a dump, or without one the live cluster, holds; with *stream* pods of JSON dumps stay bytes.
+
+    With *keep_gate* pods that weir's operator holds stay held.
+    """
     where.check()
     if where.dump and stream:
-        return _streamed(where.dump)
+        return _streamed(where.dump, keep_gate)
     if where.dump:
-        return ClusterObjects.of(_dumped(where.dump), keep_gate=True, dumped=True)
+        return ClusterObjects.of(_dumped(where.dump), keep_gate=keep_gate, dumped=True)
     from weir.client.kubeconfig import KubeconfigError
 
     try:
@@ -237,7 +325,7 @@ def read_cluster(where: ClusterSource, kinds: Sequence[str], *, stream: bool = F
         raise KubeconfigError(f"{error}{hint}") from None
     return ClusterObjects.of(
         (("the cluster", document) for document in found.documents),
-        keep_gate=not stream,
+        keep_gate=keep_gate,
         missing=found.missing,
         listed=found.listed,
     )
@@ -253,6 +341,26 @@ def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot
             return await snapshot(client, kinds, tick, namespace)
 
     return live.run("weir", read)
+
+
+def _without_record(documents: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], Record | None]:
+    """Return the documents without the record that a snapshot begins with, and the record."""
+    from weir.client.snapshot_record import is_record, read_record
+
+    objects, record = [], None
+    for file, document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        first = items[0] if isinstance(items, list) and items else document
+        if not is_record(first):
+            objects.append((file, document))
+            continue
+        try:
+            record = read_record(first)
+        except ValueError as error:
+            raise CannotSay(f"{file}: {error}") from None
+        if first is not document:
+            objects.append((file, {**document, "items": document["items"][1:]}))
+    return objects, record
 
 
 def _is_lowered(given: Any, found: Any) -> bool:
@@ -271,16 +379,35 @@ class _Items(msgspec.Struct):
     kind: str = ""
 
 
-class _KindOf(msgspec.Struct):
+class _KindOf(msgspec.Struct, rename="camel"):
     kind: str = ""
+    api_version: str | None = None
+
+
+class _Owner(msgspec.Struct):
+    controller: bool | None = None
+
+
+class PodHead(msgspec.Struct, rename="camel"):
+    """What tells a pod from others."""
+
+    name: str | None = None
+    namespace: str | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Headed(msgspec.Struct):
+    metadata: PodHead = msgspec.field(default_factory=PodHead)
 
 
 class _Streamed:
     """The objects of dumps, each read by itself; pods are left as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_gate: bool) -> None:
         self.documents: list[tuple[str, Any]] = []
         self.pods: list[msgspec.Raw] = []
+        self.lowered = False  #: some of the pods were written by weir's operator
+        self._keep_gate = keep_gate
         self._kind_of = msgspec.json.Decoder(_KindOf).decode
 
     def add(self, file: str, items: Iterable[bytes | msgspec.Raw], typed: str, *, sure: bool = True) -> bool:
@@ -299,55 +426,90 @@ class _Streamed:
             if kind != "Pod":
                 self.documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
             elif _MARK in bytes(item):
-                document = raised({"kind": kind, **msgspec.json.decode(item)})
+                written = {"kind": kind, **msgspec.json.decode(item)}
+                document = raised(written, keep_gate=self._keep_gate)
+                self.lowered |= document is not written
                 self.pods.append(msgspec.Raw(msgspec.json.encode(document)))
             else:
                 self.pods.append(item if isinstance(item, msgspec.Raw) else msgspec.Raw(item))
         return True
 
 
-def _streamed(places: Sequence[str]) -> ClusterObjects:
+def _streamed(places: Sequence[str], keep_gate: bool) -> ClusterObjects:
     """Return what dumps hold; of a List in JSON every object is read by itself, and pods are left as they are."""
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
+    pod_files: list[tuple[str, int]] = []
+    lowered = False
     for name in places:
         for file, path in [(name, None)] if is_address(name) else find_files([name]):
-            found = _cut(file, path) if path is not None and path.is_file() else None
-            if found is None:
+            objects = _cut(file, path, keep_gate) if path is not None and path.is_file() else None
+            if objects is None:
                 ((_, content),) = read_files([name if path is None else file])
-                found = _whole(file, content)
-            documents += found.documents
-            pods += found.pods
-    return ClusterObjects.of(documents, keep_gate=False, dumped=True, pods=tuple(pods))
+                objects = _whole(file, content, keep_gate)
+            documents += objects.documents
+            pods += objects.pods
+            pod_files.append((file, len(objects.pods)))
+            lowered |= objects.lowered
+    return ClusterObjects.of(
+        documents,
+        keep_gate=keep_gate,
+        lowered=lowered,
+        dumped=True,
+        pods=tuple(pods),
+        pod_files=tuple(pod_files),
+    )
 
 
-def _cut(file: str, path: Path) -> _Streamed | None:
+def _cut(file: str, path: Path, keep_gate: bool) -> _Streamed | None:
     """Return the objects of a List of many lines, read piece by piece; None when the file is not one."""
+    import gzip
+    import zlib
+
     from weir.cli._dump_items import NotCut, cut
     from weir.cli.render import progress
 
-    found = _Streamed()
+    objects = _Streamed(keep_gate)
     try:
-        with path.open("rb") as content, progress(f"reading {file}, bytes:") as tick:
-            pieces = cut(content, path.stat().st_size, tick)
+        with _opened(path) as (content, size), progress(f"reading {file}, bytes:") as tick:
+            pieces = cut(content, size, tick)
             typed = msgspec.json.decode(next(pieces), type=_KindOf).kind.removesuffix("List")
-            whole = found.add(file, pieces, typed, sure=bool(typed))
-    except (NotCut, msgspec.DecodeError, TypeError):
-        return None
-    return found if whole else None
+            whole = objects.add(file, pieces, typed, sure=bool(typed))
+    except (NotCut, msgspec.DecodeError, TypeError, EOFError, zlib.error, gzip.BadGzipFile):
+        return None  # told by who reads it whole
+    return objects if whole else None
 
 
-def _whole(file: str, content: bytes) -> _Streamed:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Yield a file to read, decompressed if it is gzip, and how many bytes it has then, modulo 4 GiB."""
+    import gzip
+
+    with path.open("rb") as plain:
+        packed = plain.read(2) == _GZIP
+        size = plain.seek(0, 2)
+        if packed:
+            plain.seek(-4, 2)
+            size = int.from_bytes(plain.read(4), "little")
+        plain.seek(0)
+        if not packed:
+            yield plain, size
+            return
+        with gzip.GzipFile(fileobj=plain) as content:
+            yield content, size  # type: ignore[misc]
+
+
+def _whole(file: str, content: bytes, keep_gate: bool) -> _Streamed:
     """Return the objects of a file that is read whole."""
-    found = _Streamed()
+    objects = _Streamed(keep_gate)
     try:
         items = msgspec.json.decode(content, type=_Items)
-        found.add(file, items.items, items.kind.removesuffix("List"))
+        objects.add(file, items.items, items.kind.removesuffix("List"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError):
         # YAML, one object, an item that is no object, or not to be read
-        found = _Streamed()
-        found.documents += _values(file, content)
-    return found
+        objects = _Streamed(keep_gate)
+        objects.documents += _values(file, content)
+    return objects
 
 
 def _values(file: str, content: bytes) -> list[tuple[str, Any]]:

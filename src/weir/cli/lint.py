@@ -51,7 +51,7 @@ _LIVE: Final = ""
     is_flag=False,
     flag_value=_LIVE,
     metavar="[FILE|DIR|-]",
-    help="Nodes to hold tolerations against (kubectl get nodes -o yaml); not linted themselves. Without a file: "
+    help="Nodes to hold tolerations against (a snapshot, or manifests); not linted themselves. Without a file: "
     "the live cluster; and without manifests to check, its workloads are checked, and those named whose pods are "
     "refused or loop.",
 )
@@ -128,7 +128,7 @@ def lint(
     helm template . | weir lint -
     weir lint app.yaml --fix
     weir lint app.yaml --target stock     # for a cluster that `weir install` extends
-    kubectl get nodes -o yaml > nodes.yaml; weir lint app.yaml --cluster nodes.yaml
+    weir snapshot && weir lint app.yaml --cluster snapshot.json.gz
     weir lint app.yaml --policies policies/   # what admission policies would refuse
     weir lint --cluster                   # the workloads of the live cluster
     weir lint app.yaml --cluster          # held against the live cluster's nodes

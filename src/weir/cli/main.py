@@ -40,6 +40,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("what-if", "Say what a change to the cluster would do before making it"),
             ("skew", "Judge a workload by every mix of old and new components"),
             ("advise", "Say which thresholds keep how many nodes, and who is one value from nowhere"),
+            ("snapshot", "Write down a cluster in one file, for all of these"),
             ("ui", "Look at a cluster in the browser: what fits where, what a change does, the devices"),
         ),
     ),
@@ -81,7 +82,7 @@ COMMANDS: Final = tuple(name for _, commands in SECTIONS for name, _ in commands
 EXAMPLES: Final = """\
 Examples:
   weir explain -f pod.yaml --cluster snapshot.yaml
-  kubectl get nodes,pods -A -o yaml | weir explain -f pod.yaml --cluster -
+  weir snapshot && weir explain -f pod.yaml --cluster snapshot.json.gz
   weir lint manifests/
 """
 

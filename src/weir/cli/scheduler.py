@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=int, default=0, help="For the few random choices: the same seed, the same choices."
 )
+@click.option(
+    "--profiling",
+    is_flag=True,
+    help="Time every call of every plugin: for scheduler_plugin_execution_duration_seconds and the page "
+    "/debug/plugins of --metrics-port. Placing pods takes a little longer.",
+)
 @metrics_options
 @logging_options()
 def scheduler(
@@ -57,6 +63,7 @@ def scheduler(
     gates: Gates,
     reason_style: str,
     seed: int,
+    profiling: bool,
     door: tuple[str, int] | None,
 ) -> None:
     """Watch a cluster and place its pods.
@@ -101,7 +108,8 @@ def scheduler(
     if leader_elect is not None:
         config = replace(config, leader_elect=leader_elect)
     upstream = reason_style == "upstream"
-    config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
+    profiles = tuple(replace(profile, upstream_reasons=upstream) for profile in config.profiles)
+    config = replace(config, profiles=profiles, profiling=profiling)
 
     def make(client: Client, log: Log) -> Component:
         names = ", ".join(profile.name for profile in config.profiles)

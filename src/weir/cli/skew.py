@@ -48,7 +48,7 @@ def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where
     \b
     Examples:
       weir skew -f pod.yaml
-      weir skew -f deployment.yaml --cluster nodes.yaml -o svg > skew.svg
+      weir skew -f deployment.yaml --cluster snapshot.yaml -o svg > skew.svg
       weir skew -f cel.yaml --taint example.com/rack=7:NoExecute
     """
     from weir.objects.templates import TEMPLATE_PATHS, find_template

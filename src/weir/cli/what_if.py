@@ -7,7 +7,7 @@ every evicted pod is rescheduled, 1 when one is not, is evicted in a loop, or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -18,32 +18,21 @@ import msgspec
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
 from weir.cli._options import ClusterSource, output_option, together
 from weir.cli._what_if_changes import CHANGES, read_changes
+from weir.cli._what_if_text import text
 from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_files, read_seconds
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import (
-    BAD,
-    DIM,
-    GOOD,
-    NOTE,
-    emit,
-    paint,
-    progress,
-    say,
-    table,
-    terminal_width,
-    wants_colour,
-    wrapped,
-)
+from weir.cli.render import BAD, GOOD, NOTE, emit, paint, progress, say, terminal_width, wants_colour
 from weir.gates import Gates
+from weir.observe.interpreter import collect_rarely
 
 if TYPE_CHECKING:
     from weir.whatif.changes import Change
     from weir.whatif.forecast import Forecast
+    from weir.whatif.horizon import Tick
     from weir.whatif.run import Asked
 
 Document = dict[str, Any]
 
-_ROWS: Final = 20
 _EPILOG: Final = (
     "Exit codes: 0 all find a place, 1 some do not, 2 unreadable input, 3 cannot say (the cluster is out of reach, "
     "rights are missing, or gates that decide are not known)."
@@ -153,6 +142,7 @@ def readable(held: ClusterObjects) -> ClusterObjects:
     return held
 
 
+@collect_rarely()
 def _ask(
     asked_changes: Sequence[Change],
     where: ClusterSource,
@@ -170,13 +160,14 @@ def _ask(
     from weir.whatif.run import Asked
 
     horizon = read_seconds(until, "--until")
-    held = readable(read_cluster(where, WHAT_IF, stream=True))
+    held = readable(read_cluster(where, WHAT_IF, stream=True, keep_gate=False))
     applied = [document for change in asked_changes for document in getattr(change, "documents", ())]
     check_kinds(held, applied)
-    known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
+    known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS), record=held.record)
     used = used_gates(held, applied)
     now = datetime.now(UTC)
     unread = [each.plural for each in held.missing]
+    unmeasured = unmeasured_nodes(held)
 
     def answer(gates: Gates) -> Forecast:
         return run_copy(held, asked_changes, Asked(gates, now, horizon, seed, explain))
@@ -194,6 +185,9 @@ def _ask(
             if len(answers) > 1:
                 say(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
             unseen = list(not_considered(found, unread))
+            if places := places_unmeasured(found, unmeasured):
+                say(paint(places, NOTE, bold=True, on=colour))
+                say("")
             for line in text(found, known.line(), unseen, show_all=show_all, colour=colour, width=width):
                 say(line)
             if baseline and found.baseline is not None:
@@ -210,10 +204,45 @@ def _ask(
             from weir.whatif.plan import plan
 
             document = plan(document, found.uids, now)
+        if places := places_unmeasured(found, unmeasured):
+            document["uncertain"] = places
         emit(document, "json" if output == "plan" else output)
-    if len(answers) > 1 or answers[0][1].ended_early:
+    forecast = answers[0][1]
+    if len(answers) > 1 or forecast.ended_early:
         return CANNOT_SAY
-    return FINDINGS if answers[0][1].bad else FINE
+    if not forecast.bad and places_unmeasured(forecast, unmeasured):
+        return CANNOT_SAY
+    return FINDINGS if forecast.bad else FINE
+
+
+def unmeasured_nodes(held: ClusterObjects) -> frozenset[str]:
+    """Return the nodes that do not say what they have, if any pod asks for something."""
+    silent = frozenset(
+        str((each.get("metadata") or {}).get("name"))
+        for each in _flat(held)
+        if each.get("kind") == "Node"
+        and not ((each.get("status") or {}).get("allocatable") or (each.get("status") or {}).get("capacity"))
+    )
+    if not silent:
+        return silent
+    asks = any(b'"requests"' in bytes(pod) for pod in held.pods) or any(
+        b'"requests"' in msgspec.json.encode(each) for each in _flat(held)
+    )
+    return silent if asks else frozenset()
+
+
+def places_unmeasured(found: Forecast, unmeasured: Collection[str]) -> str:
+    """Return the sentence on pods that find a place only where nobody knows how much room there is, or ""."""
+    from weir.explain.phrases import counted, listed
+
+    nodes = {one.ends_on for one in found.leaving} | {turn.node for turn in found.helped}
+    nodes |= {end for each in found.workloads for _, end, _ in each.moves}
+    if not (unknown := sorted(nodes & set(unmeasured))):
+        return ""
+    return (
+        f"Not certain: it is not known how much room {counted(len(unknown), 'node')} that take pods "
+        f"{'has' if len(unknown) == 1 else 'have'} (no allocatable in the dump): {listed(unknown, 3)}."
+    )
 
 
 def check_kinds(held: ClusterObjects, applied: Sequence[Document]) -> None:
@@ -240,45 +269,19 @@ def _flat(held: ClusterObjects) -> Iterator[Document]:
     return flatten(document for _, document in held.documents)
 
 
-class _Shape(msgspec.Struct):
-    """What of a pod says which kinds and gates it needs, unread."""
-
-    spec: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
-
-
-_TELLING: Final = ("tolerations", "affinity")
-_SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
-
-
 def _pod_shapes(held: ClusterObjects) -> Iterator[Document]:
-    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates.
+    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates."""
+    for template in held.snapshot_pods.templates:
+        yield {"kind": "Pod", "spec": msgspec.to_builtins(template.spec)}
 
-    Names of volumes and claims are each pod's own: only what they are counts.
+
+def run_copy(
+    held: ClusterObjects, asked_changes: Sequence[Change], asked: Asked, tick: Tick | None = None
+) -> Forecast:
+    """Return what the changes come to in a copy; what cannot be done or read is an error with its place.
+
+    *tick* receives how far it is, instead of the terminal.
     """
-    decode, known = msgspec.json.Decoder(_Shape).decode, set()
-    for pod in held.pods:
-        try:
-            spec = decode(pod).spec
-        except msgspec.ValidationError:
-            continue  # named by the reader
-        volumes = bytes(spec.get("volumes", b""))
-        shape = (
-            *((name, bytes(spec[name])) for name in _TELLING if name in spec),
-            bytes(spec.get("resourceClaims", b"[]")) not in (b"[]", b"null"),
-            tuple(source for source in _SOURCES if f'"{source}"'.encode() in volumes),
-        )
-        if shape not in known:
-            known.add(shape)
-            yield {"kind": "Pod", "spec": _placement_fields(spec)}
-
-
-def _placement_fields(spec: Mapping[str, msgspec.Raw]) -> Document:
-    named = (*_TELLING, "resourceClaims", "volumes")
-    return {name: msgspec.json.decode(spec[name]) for name in named if name in spec}
-
-
-def run_copy(held: ClusterObjects, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
-    """Return what the changes come to in a copy; what cannot be done or read is an error with its place."""
     from weir.objects.core import ViewError
     from weir.whatif.changes import ChangeError, SetGates
     from weir.whatif.run import what_if as run
@@ -288,9 +291,15 @@ def run_copy(held: ClusterObjects, asked_changes: Sequence[Change], asked: Asked
     made = [
         replace(each, before=asked.gates) if isinstance(each, SetGates) else each for each in asked_changes
     ]
-    with progress("running a copy, seconds ahead:") as tick:
+    with progress("running a copy with the change and without, seconds:") as shown:
         try:
-            return run((document for _, document in held.documents), made, asked, tick, pods=held.pods)
+            return run(
+                (document for _, document in held.documents),
+                made,
+                asked,
+                tick or shown,
+                pods=held.snapshot_pods.sources(),
+            )
         except ChangeError as error:
             raise click.UsageError(str(error)) from None
         except ViewError as error:
@@ -315,92 +324,3 @@ def not_considered(found: Forecast, unread: Sequence[str]) -> Iterator[str]:
         yield f"{', '.join(unread)} (not read, and no pod here needs them)"
     yield from found.not_considered
     yield NOT_CONSIDERED
-
-
-# ── saying ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def text(
-    found: Forecast,
-    assumed: str,
-    unseen: Sequence[str],
-    *,
-    show_all: bool = False,
-    colour: bool = False,
-    width: int | None = None,
-) -> Iterator[str]:
-    """Yield the lines of the answer, most important first."""
-    from weir.explain.phrases import counted, listed
-    from weir.whatif import words
-
-    def colored(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
-        on = colour and tone != "reset"
-        return (paint(line, tone, bold=bold, on=on) for line in wrapped(sentence, width))
-
-    if found.differs:
-        waiting = counted(len(found.differs), "waiting pod")
-        placed = listed([f"{each.pod} (on {each.node})" for each in found.differs], 3)
-        otherwise = found.differs[0].why_not
-        yield from colored(f"The copy places {waiting} before any change: {placed}. {otherwise}", BAD)
-        yield ""
-    if not found.changed and not found.leaving and not found.workloads:
-        for note in found.notes:
-            yield from colored(note, BAD)
-        yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
-        return
-    yield from colored(f"If you {'; then '.join(found.said)}:")
-    yield ""
-    for note in found.notes:
-        yield from colored(f"{note}.", BAD, bold=True)
-    for circle in found.circles:
-        yield from colored(words.circle(circle), BAD, bold=True)
-    if found.notes or found.circles:
-        yield ""
-    yield from colored(words.headline(found), BAD if found.bad else GOOD, bold=True)
-    if found.workloads:
-        yield ""
-        shown = found.workloads if show_all else found.workloads[:_ROWS]
-        yield from table([words.WORKLOAD_HEAD, *(words.workload_row(each) for each in shown)], width=width)
-        if rest := len(found.workloads) - len(shown):
-            yield f"  … {counted(rest, 'more workload')}: --all shows them"
-    if show_all and found.leaving:
-        yield ""
-        yield from table([words.POD_HEAD, *(words.pod_row(one) for one in found.leaving)], width=width)
-    for title, turns in (
-        ("Waiting pods that run then", found.helped),
-        ("Pods that lose their place", found.hindered),
-    ):
-        if turns:
-            yield ""
-            yield f"{title}:"
-            rows = turns if show_all else turns[:_ROWS]
-            yield from table(
-                [(each.pod, words.reason(each.why_not) or f"→ {each.node}") for each in rows], width=width
-            )
-    if found.budgets:
-        yield ""
-        yield "Disruption budgets:"
-        for budget in found.budgets:
-            yield from wrapped(words.budget(budget), width, indent="  ")
-    if found.locked_out:
-        yield ""
-        names = found.locked_out if show_all else found.locked_out[: _ROWS + 1]
-        listing = listed(names, len(names) if show_all else 3)
-        many = len(found.locked_out)
-        yield from colored(
-            f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}."
-        )
-    if anyway := words.goes_on_anyway(found):
-        yield ""
-        yield from colored(anyway)
-    if found.story:
-        yield ""
-        yield from found.story
-    yield ""
-    yield from colored(words.looked(found))
-    yield from colored(
-        "The same by the numbers: " + " ".join(f"{name}={value}" for name, value in words.numbers(found))
-    )
-    yield ""
-    yield from colored(assumed, DIM)
-    yield from colored(f"Not considered: {'; '.join(unseen)}.", DIM)

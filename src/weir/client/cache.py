@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
@@ -25,7 +25,7 @@ __all__ = ["Cache", "Informer", "ObjectKey", "decode_described", "decode_documen
 _LOG = Log("weir.client")
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]
-IndexFunction = Callable[[T], Iterable[str]]
+IndexFunction = Callable[[T], Sequence[str]]
 
 
 class ObjectKey(NamedTuple):
@@ -133,12 +133,13 @@ def _without_collecting() -> Iterator[None]:
 
 
 class _Entry(Generic[T]):
-    """One known object."""
+    """One known object, and the values that each index has for it."""
 
-    __slots__ = ("item", "version")
+    __slots__ = ("item", "values", "version")
 
     def __init__(self, item: T, version: str) -> None:
         self.item, self.version = item, version
+        self.values: list[Sequence[str]] = []
 
 
 class Cache(Generic[T]):
@@ -155,7 +156,7 @@ class Cache(Generic[T]):
         self._tried = False
         self._entries: dict[ObjectKey, _Entry[T]] = {}
         self._listeners: list[Listener[T]] = []
-        self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, T]]]] = {}
+        self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, _Entry[T]]]]] = {}
         self._synced: asyncio.Event = asyncio.Event()
         self.resource_version = ""
 
@@ -178,15 +179,16 @@ class Cache(Generic[T]):
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep objects findable by the values *function* gives for each, such as a pod's node."""
-        found: dict[str, dict[ObjectKey, T]] = {}
-        self._indexes[name] = (function, found)
+        groups: dict[str, dict[ObjectKey, _Entry[T]]] = {}
+        self._indexes[name] = (function, groups)
         for key, entry in self._entries.items():
-            for value in function(entry.item):
-                found.setdefault(value, {})[key] = entry.item
+            entry.values.append(values := function(entry.item))
+            for value in values:
+                groups.setdefault(value, {})[key] = entry
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """Return the objects for which index *name* has *value*."""
-        return list(self._indexes[name][1].get(value, {}).values())
+        """Return the objects for which index *name* has *value*, in the order in which they got it."""
+        return [entry.item for entry in self._indexes[name][1].get(value, {}).values()]
 
     @property
     def synced(self) -> bool:
@@ -204,10 +206,6 @@ class Cache(Generic[T]):
         self._listeners.append(listener)
         for entry in list(self._entries.values()):
             listener(None, entry.item)
-
-    def _notify(self, old: T | None, new: T | None) -> None:
-        for listener in self._listeners:
-            listener(old, new)
 
     # ---------------------------------------------------------------------------------------------- changing
 
@@ -271,34 +269,45 @@ class Cache(Generic[T]):
 
     def _put(self, key: ObjectKey, item: T, version: str) -> None:
         entry = self._entries.get(key)
-        old = None if entry is None else entry.item
         if entry is None:
-            self._entries[key] = _Entry(item, version)
+            entry, old = _Entry(item, version), None
+            self._entries[key] = entry
+            for function, groups in self._indexes.values():
+                entry.values.append(values := function(item))
+                for value in values:
+                    groups.setdefault(value, {})[key] = entry
         else:
+            old = entry.item
             entry.item, entry.version = item, version
-        for function, found in self._indexes.values():
-            if old is not None:
-                self._unindex(key, function(old), found)
-            for value in function(item):
-                found.setdefault(value, {})[key] = item
-        self._notify(old, item)
+            for number, (function, groups) in enumerate(self._indexes.values()):
+                values, before = function(item), entry.values[number]
+                if values != before:
+                    self._unindex(key, before, groups)
+                    entry.values[number] = values
+                    for value in values:
+                        groups.setdefault(value, {})[key] = entry
+        for listener in self._listeners:
+            listener(old, item)
 
     def _remove(self, key: ObjectKey) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        for function, found in self._indexes.values():
-            self._unindex(key, function(entry.item), found)
-        self._notify(entry.item, None)
+        for (_, groups), values in zip(self._indexes.values(), entry.values, strict=True):
+            self._unindex(key, values, groups)
+        for listener in self._listeners:
+            listener(entry.item, None)
 
     @staticmethod
-    def _unindex(key: ObjectKey, values: Iterable[str], found: dict[str, dict[ObjectKey, T]]) -> None:
+    def _unindex(
+        key: ObjectKey, values: Sequence[str], groups: dict[str, dict[ObjectKey, _Entry[T]]]
+    ) -> None:
         for value in values:
-            group = found.get(value)
+            group = groups.get(value)
             if group is not None:
                 group.pop(key, None)
                 if not group:
-                    del found[value]
+                    del groups[value]
 
 
 class Informer(Generic[T]):

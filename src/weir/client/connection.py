@@ -21,6 +21,8 @@ IDLE_SECONDS = 60.0
 PAUSE_BYTES = 8 << 20
 RESUME_BYTES = 1 << 20
 LINE_LIMIT_BYTES = 64 << 20
+MOST_HEAD_BYTES = 1 << 20  # of an answer's head, of its trailers, and of what frames its body
+FRAME_BYTES = 8  # that a byte of the body may bring with it: servers may send chunks of one byte
 
 
 class Broken(Exception):
@@ -67,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._streaming = self._head_done = self._complete = self._started = False
         self._sized = True
         self._pending = 0
+        self._head_room = MOST_HEAD_BYTES
         self._paused = False
         self._reader: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -84,6 +87,7 @@ class Connection(asyncio.Protocol):
             self.close()  # unexpected data
             return
         self._started = True
+        self._head_room -= len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:  # a proxy's answer to CONNECT
@@ -91,6 +95,9 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(Broken(f"not an HTTP answer: {error}"))
             self.close()
+        else:
+            if self._head_room < 0:
+                self.fail(Broken(f"the head of the answer is larger than {MOST_HEAD_BYTES} bytes"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False
@@ -126,6 +133,7 @@ class Connection(asyncio.Protocol):
             self._answer.set_result(Answer(self._parser.get_status_code(), headers, b""))
 
     def on_body(self, body: bytes) -> None:
+        self._head_room = min(MOST_HEAD_BYTES, self._head_room + len(body) * FRAME_BYTES)
         self._parts.append(body)
         if self._streaming:
             self._pending += len(body)
@@ -155,6 +163,7 @@ class Connection(asyncio.Protocol):
         """Send a whole request and return what will be its answer."""
         if self._complete:  # the parser is made for one answer after another; what we keep is not
             self._headers, self._parts, self._pending = {}, deque(), 0
+            self._head_room = MOST_HEAD_BYTES
             self._head_done = self._complete = self._started = False
         self._streaming, self._failure = streaming, None
         self._answer = self._loop.create_future()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import msgspec
@@ -29,6 +29,8 @@ from weir.objects.yaml_values import read_document
 __all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster", "load"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+EXEC_SECONDS = 180.0  # for an exec plugin, which may wait for a person in a browser
+MOST_EXEC_BYTES = 1 << 20  # of its output
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TOKEN_FILE_SECONDS = 60.0
 UNIX = "unix://"  #: before the path of a socket
@@ -142,7 +144,7 @@ class ExecPlugin(Credentials):
         except OSError as error:
             hint = f"; {settings['installHint']}" if settings.get("installHint") else ""
             raise KubeconfigError(f"exec plugin {self._command}: {error.strerror}{hint}") from None
-        output, complaint = await process.communicate()
+        output, complaint = await self._outputs(process)
         if process.returncode:
             said = complaint.decode(errors="replace").strip().splitlines()
             reason = f": {said[-1]}" if said else ""
@@ -150,6 +152,35 @@ class ExecPlugin(Credentials):
                 f"exec plugin {self._command} failed with exit code {process.returncode}{reason}"
             )
         return self._read(output)
+
+    async def _outputs(self, process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+        """Return what a plugin prints until it ends; one that takes or prints too much is killed."""
+        assert process.stdout is not None and process.stderr is not None
+        readers = [asyncio.create_task(self._output(stream)) for stream in (process.stdout, process.stderr)]
+        try:
+            async with asyncio.timeout(EXEC_SECONDS):
+                output, complaint = await asyncio.gather(*readers)
+                await process.wait()
+        except TimeoutError:
+            raise KubeconfigError(
+                f"exec plugin {self._command} did not end within {EXEC_SECONDS:g} seconds"
+            ) from None
+        finally:
+            for reader in readers:
+                reader.cancel()
+            # kills it if it runs, and closes the pipes, which its own children may keep open
+            cast(Any, process)._transport.close()
+        return output, complaint
+
+    async def _output(self, stream: asyncio.StreamReader) -> bytes:
+        output = bytearray()
+        while part := await stream.read(64 << 10):
+            output += part
+            if len(output) > MOST_EXEC_BYTES:
+                raise KubeconfigError(
+                    f"exec plugin {self._command} printed more than {MOST_EXEC_BYTES} bytes"
+                )
+        return bytes(output)
 
     def _read(self, output: bytes) -> Identity:
         try:

@@ -2,6 +2,9 @@
 
 An error status is raised as the class of weir.errors that the server raised; an unreachable server is `Unreachable`.
 429 and 503 with Retry-After are waited for and retried, as in client-go.
+
+client-go's token bucket rate limiter. A bucket holds *burst* tokens and refills at *qps* per second; a request takes
+one or waits for it, in order of arrival.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from typing import Self
 import msgspec
 
 from weir import errors
-from weir.client.rate_limiter import RateLimiter
 from weir.client.wire import (
     Document,
     IdentifiedTransport,
@@ -31,6 +33,26 @@ from weir.observe.logs import CONFIDENTIAL, Log
 _MAX_TRIES = 10
 _log = Log("weir.client")
 _encode = msgspec.json.Encoder().encode
+
+
+class RateLimiter:
+    """One bucket; a *qps* of 0 or less is no limit."""
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        self._qps, self._burst, self._clock = qps, float(burst), clock
+        self._tokens = float(burst)
+        self._at = clock.monotonic()
+
+    async def wait(self) -> None:
+        """Take a token; return when it is there."""
+        if self._qps <= 0:
+            return
+        now = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
+        self._at = now
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._clock.sleep(-self._tokens / self._qps)
 
 
 class RestClient:

@@ -1,7 +1,7 @@
-"""Lists every object of several kinds from a live cluster.
+"""Lists every object of several kinds from a live cluster, in pages.
 
-Each kind is read in the newest served version. A kind that is forbidden or not served is left out and named with the
-reason. Each kind is listed at its own revision.
+Each kind is read in the newest served version, at its own revision. A kind that is forbidden or not served, or that
+expires again and again while it is read, is left out and named with the reason.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.client.api import Client
-from weir.errors import Forbidden, NotFound
+from weir.errors import Forbidden, Gone, NotFound
 from weir.objects.kind import Kind
 from weir.objects.kinds import find_kind
 
@@ -69,6 +69,11 @@ Tick = Callable[[int, int], None]
 #: Why a kind is missing.
 MAY_NOT_LIST: Final = "you may not list them"
 NOT_SERVED: Final = "the server does not have that kind"
+EXPIRED: Final = "the list expired while it was read, again and again"
+
+PAGE: Final = 500
+#: So often a list is begun again that expired while it was read; the last time it is read whole.
+_TRIES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -101,20 +106,8 @@ async def snapshot(
     missing: list[Missing] = []
     listed: list[str] = []
     for done, name in enumerate(wanted):
-        absent: Missing | None = None
-        for version in VERSIONS[name]:
-            kind = find_kind(version, name)
-            if kind is None:
-                continue
-            absent = None
-            try:
-                documents += await _all(client, kind, namespace if kind.namespaced else "")
-            except NotFound:
-                absent = Missing(name, kind.plural, NOT_SERVED)
-                continue
-            except Forbidden:
-                absent = Missing(name, kind.plural, MAY_NOT_LIST)
-            break
+        items, absent = await read_kind(client, name, namespace)
+        documents += items
         if absent is not None:
             missing.append(absent)
         if absent is None or absent.why == NOT_SERVED:
@@ -124,6 +117,40 @@ async def snapshot(
     return Snapshot(documents, tuple(missing), tuple(listed))
 
 
-async def _all(client: Client, kind: Kind, namespace: str) -> list[Any]:
-    listed = await client.list(kind, namespace)
-    return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in listed.documents()]
+async def read_kind(
+    client: Client, name: str, namespace: str = "", tick: Tick | None = None
+) -> tuple[list[Any], Missing | None]:
+    """Return every object of a kind, or why there is none; *tick* receives how many are read, of how many."""
+    absent: Missing | None = None
+    for version in VERSIONS[name]:
+        kind = find_kind(version, name)
+        if kind is None:
+            continue
+        try:
+            return await _all(client, kind, namespace if kind.namespaced else "", tick), None
+        except NotFound:
+            absent = Missing(name, kind.plural, NOT_SERVED)
+        except Forbidden:
+            return [], Missing(name, kind.plural, MAY_NOT_LIST)
+        except Gone:
+            return [], Missing(name, kind.plural, EXPIRED)
+    return [], absent
+
+
+async def _all(client: Client, kind: Kind, namespace: str, tick: Tick | None) -> list[Any]:
+    """Return a collection read in pages. Raises Gone when it expired each time it was begun."""
+    for number in range(1, _TRIES + 1):
+        items: list[Any] = []
+        try:
+            async for page in client.pages(kind, namespace, limit=PAGE if number < _TRIES else 0):
+                items += (
+                    {"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in page.documents()
+                )
+                if tick is not None:
+                    tick(len(items), len(items) + page.remaining)
+        except Gone:
+            if number == _TRIES:
+                raise
+        else:
+            return items
+    raise AssertionError

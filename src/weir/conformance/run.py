@@ -2,6 +2,9 @@
 
 One client, one set of kubelets for all nodes, one thread per story. Features and permissions are checked first. Steps
 wait a little longer until their outcomes hold, and times may be later by up to `late`; never earlier.
+
+Order and concurrency of stories. The longest start first. A story that compares scheduler messages about all nodes runs
+with few others, since a scheduler reports a limited number of reasons.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import asyncio
 import secrets
 import string
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +39,6 @@ from weir.conformance.live import (
 )
 from weir.conformance.renaming import LABEL, Names, names_of, namespaces_of
 from weir.conformance.results import Difference, Offer, Report, Result, Verdict
-from weir.conformance.turns import Turns
 from weir.gates import ALL_FEATURES
 from weir.install.checks import SELF_REVIEWS, listed, may
 from weir.lowering.webhooks import MUTATING_CONFIGURATION
@@ -61,6 +63,51 @@ _RIGHTS: Final = (
     ("list", "", "pods"), ("watch", "", "pods"), ("patch", "", "pods/status"), ("list", "", "events"),
     ("create", "coordination.k8s.io", "leases"), ("update", "coordination.k8s.io", "leases"),
 )  # fmt: skip
+
+
+#: So many reasons fit into a message of weir's scheduler, beside those of the story itself.
+FEW: Final = 6
+LONG: Final = timedelta(minutes=4)
+
+
+def compares_messages(story: Story) -> bool:
+    """Return whether a story says what the scheduler must say of a pod that fits nowhere."""
+    return any(
+        isinstance(outcome.message, str)
+        or any(event.startswith("FailedScheduling") for event in outcome.events)
+        for step in story.steps
+        for outcome in step.outcomes
+    )
+
+
+class Turns:
+    """The order of a run."""
+
+    def __init__(self, stories: Sequence[Story], at_once: int) -> None:
+        self._at_once = at_once
+        self._quiet = {number for number, story in enumerate(stories) if compares_messages(story)}
+        self._waiting = sorted(
+            range(len(stories)),
+            key=lambda number: (
+                stories[number].lasts_live < LONG,
+                number not in self._quiet,
+                -stories[number].lasts_live,
+                number,
+            ),
+        )
+        self._begun: list[int] = []
+
+    def next(self, over: Collection[int]) -> list[int]:
+        """Return the numbers of the stories that begin now, when those of *over* have ended."""
+        begin: list[int] = []
+        while self._waiting:
+            playing = [number for number in self._begun if number not in over]
+            quiet = self._waiting[0] in self._quiet or any(number in self._quiet for number in playing)
+            if len(playing) >= (min(FEW, self._at_once) if quiet else self._at_once):
+                break
+            begin.append(self._waiting.pop(0))
+            self._begun.append(begin[-1])
+        return begin
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
 """Validation of CustomResourceDefinition.
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order. An update need not fix what the stored
-definition already violates. Schemas are validated in .structural, .schema_rules, .default_rules and
-.expression_rules.
+definition already violates. Conversion, and defaults against their own schema, are validated here; schemas in
+.structural, .schema_rules and .expression_rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from weir.customresources.conditions import is_true
-from weir.customresources.conversion_rules import validate_conversion
-from weir.customresources.default_rules import validate_defaults
+from weir.customresources.embedded import validate_embedded
 from weir.customresources.group_approval import validate_approval
 from weir.customresources.internal_form import go_version, internal_spec
+from weir.customresources.pruning import prune
+from weir.customresources.schema import Schema, has_rules, read_schema
 from weir.customresources.schema_rules import (
     TYPES,
     Options,
@@ -23,6 +26,7 @@ from weir.customresources.schema_rules import (
     validate_schema,
 )
 from weir.customresources.structural import children, find_unsupported, validate_structural
+from weir.customresources.values import NO_FIELD, validate_value
 from weir.customresources.version_rules import (
     validate_column,
     validate_deprecation,
@@ -35,12 +39,105 @@ from weir.validate.field import (
     Enum,
     Errors,
     FieldError,
+    forbidden,
     invalid,
     not_supported,
     required,
 )
 from weir.validate.meta import validate_generic_meta
+from weir.validate.webhooks import validate_client_service, validate_client_url
 from weir.values.names import Messages, check_dns1035_label, check_dns1123_subdomain
+
+_REVIEWS: Final = ("v1", "v1beta1")
+
+
+def validate_defaults(schema: Document, at: str, *, pruned: bool = True) -> Errors:
+    """Yield what is wrong with the defaults of *schema*; with *pruned* they may not have unknown fields."""
+    for default, found, place in _defaults(schema, at):
+        read = read_schema(found)
+        if pruned:
+            left = {"": msgspec.to_builtins(default)}
+            prune(left, Schema(properties={"": read}))
+            if left[""] != default:
+                yield invalid(place, default, "must not have unknown fields")
+        wrong = list(validate_embedded(default, read, "")) or validate_value(default, read)
+        yield from (_moved(error, place) for error in wrong or _broken_rules(default, read))
+
+
+def _broken_rules(default: Any, read: Schema) -> list[FieldError]:
+    """Return the rules that a default breaks, were it new or there before."""
+    if not has_rules(read):
+        return []
+    from weir.customresources.expressions import compile_rules, evaluate_rules
+
+    rules = compile_rules(read, root=read.embedded)
+    if rules is None:
+        return []
+    return evaluate_rules(rules, default, default)[0] or evaluate_rules(rules, default, None)[0]
+
+
+def _defaults(schema: Document, at: str) -> Iterator[tuple[Any, Document, str]]:
+    if schema.get("default") is not None:
+        yield schema["default"], schema, f"{at}.default"
+    if isinstance(schema.get("items"), dict):
+        yield from _defaults(schema["items"], f"{at}.items")
+    for name, child in (schema.get("properties") or {}).items():
+        yield from _defaults(child, f"{at}.properties[{name}]")
+
+
+def _moved(error: FieldError, place: str) -> FieldError:
+    if error.field in ("", NO_FIELD):
+        return FieldError(error.type, place, error.value, error.detail)
+    return FieldError(error.type, f"{place}.{error.field}", error.value, error.detail)
+
+
+def validate_conversion(spec: Document, old: Document | None) -> Errors:
+    """Yield what is wrong with `spec.conversion` of a definition whose stored spec is *old*."""
+    conversion = spec.get("conversion")
+    if conversion is None:
+        return
+    strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
+    reviews, at = conversion.get("conversionReviewVersions") or [], "spec.conversion"
+    if strategy != "None" and spec.get("preserveUnknownFields"):
+        detail = "must be None if spec.preserveUnknownFields is true"
+        yield invalid(f"{at}.strategy", Enum(strategy), detail)
+    if not strategy:
+        yield required(f"{at}.strategy")
+    elif strategy not in ("None", "Webhook"):
+        yield not_supported(f"{at}.strategy", strategy, ("None", "Webhook"))
+    if strategy != "Webhook":
+        for name, value in (("webhookClientConfig", client), ("conversionReviewVersions", reviews)):
+            if value:
+                yield forbidden(f"{at}.{name}", "should not be set when strategy is not set to Webhook")
+        return
+    place = f"{at}.webhookClientConfig"
+    if client is None:
+        yield required(place, "required when strategy is set to Webhook")
+    elif (client.get("url") is None) == (client.get("service") is None):
+        yield required(place, "exactly one of url or service is required")
+    elif client.get("url") is not None:
+        yield from validate_client_url(client["url"], f"{place}.url")
+    else:
+        yield from validate_client_service(client["service"], f"{place}.service")
+    were = ((old or {}).get("conversion") or {}).get("conversionReviewVersions") or []
+    known = not were or any(version in _REVIEWS for version in were)
+    yield from _validate_reviews(reviews, f"{at}.conversionReviewVersions", known)
+
+
+def _validate_reviews(reviews: list[str], at: str, must_be_known: bool) -> Errors:
+    if not reviews:
+        yield required(at)
+        return
+    seen: set[str] = set()
+    for i, version in enumerate(reviews):
+        if version in seen:
+            yield invalid(f"{at}[{i}]", version, "duplicate version")
+            continue
+        seen.add(version)
+        for message in check_dns1035_label(version):
+            yield invalid(f"{at}[{i}]", version, message)
+    if must_be_known and not seen & {*_REVIEWS}:
+        yield invalid(at, reviews, f"must include at least one of {', '.join(_REVIEWS)}")
 
 
 def validate_definition(new: Document, old: Document | None, context: Context) -> Errors:

@@ -2,6 +2,8 @@
 
 Kubernetes' meaning of keywords: `nullable` beside the type, `x-kubernetes-int-or-string` instead of one, formats only
 with their type, `metadata` of the object and of embedded ones validated elsewhere.
+
+Names of the validated string formats, without dashes; the checks (.formats) import CEL.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from weir.customresources.format_names import FORMAT_NAMES
 from weir.values.quoting import compact_json, quote
 
 Document = Mapping[str, Any]
@@ -19,26 +20,68 @@ Document = Mapping[str, Any]
 _NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
+FORMAT_NAMES: Final = frozenset(
+    [
+        "bsonobjectid",
+        "byte",
+        "cidr",
+        "creditcard",
+        "date",
+        "datetime",
+        "duration",
+        "email",
+        "hexcolor",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "k8slongname",
+        "k8sshortname",
+        "mac",
+        "password",
+        "rgbcolor",
+        "ssn",
+        "uri",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+    ]
+)
+
+
 class SchemaError(ValueError):
     """A schema that no API server would take; the message says where and why."""
+
+
+def _hashable(value: Any) -> Any:
+    """Return what is equal for equal JSON values, and only for these; true is not 1."""
+    if isinstance(value, list):
+        return "list", tuple(map(_hashable, value))
+    if isinstance(value, Mapping):
+        return "map", frozenset((key, _hashable(one)) for key, one in value.items())
+    return isinstance(value, bool), value
 
 
 class Enum(tuple[Any, ...]):
     """The values that an enum allows. A list of thousands of items is held against thousands of them."""
 
     @cached_property
-    def _scalars(self) -> frozenset[tuple[bool, Any]]:
-        return frozenset((isinstance(one, bool), one) for one in self if not isinstance(one, list | Mapping))
+    def _allowed(self) -> frozenset[Any]:
+        return frozenset(map(_hashable, self))
 
     def allows(self, value: Any) -> bool:
         """Return whether *value* is one of them; true is not 1.
 
-        >>> Enum([1, "a"]).allows(1.0), Enum([1]).allows(True), Enum([[1]]).allows([1])
-        (True, False, True)
+        >>> Enum([1, "a"]).allows(1.0), Enum([1]).allows(True), Enum([[1]]).allows([1]), Enum([[1]]).allows([True])
+        (True, False, True, False)
         """
-        if isinstance(value, list | Mapping):
-            return value in self
-        return (isinstance(value, bool), value) in self._scalars
+        try:
+            return _hashable(value) in self._allowed
+        except RecursionError:  # deeper than any value that a definition may name
+            return False
 
     @cached_property
     def detail(self) -> str:

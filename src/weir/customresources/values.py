@@ -64,17 +64,44 @@ def validate_value(value: Any, schema: Schema) -> list[FieldError]:
     >>> [str(error) for error in validate_value({"n": "1"}, schema)]
     ['n: Invalid value: "string": n in body must be of type integer: "string"', 'm: Required value']
     """
-    found = _Result()
-    _validate(value, schema, "", found)
+    found = _Result(_Budget())
+    try:
+        _validate(value, schema, "", found)
+    except _TooMuch:
+        most = f"more than {MOST_COMBINATIONS} schemas of allOf, anyOf, oneOf and not"
+        return [_error(f"the object is not validated: it would take {most}")]
     return found.errors
+
+
+#: Schemas inside combinations that one object is held against; nested in each other they grow exponentially.
+MOST_COMBINATIONS: Final = 150_000
+
+
+class _TooMuch(Exception):
+    """The object would be held against too many schemas."""
+
+
+class _Budget:
+    """Combined schemas that may still be tried for one object."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_COMBINATIONS
+
+    def take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _TooMuch
 
 
 class _Result:
     """Errors, each text once, and how many checks held."""
 
-    __slots__ = ("_texts", "errors", "matches")
+    __slots__ = ("_texts", "budget", "errors", "matches")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: _Budget) -> None:
+        self.budget = budget
         self.errors: list[FieldError] = []
         self._texts: set[tuple[str, str]] = set()
         self.matches = 0
@@ -178,12 +205,12 @@ def _validate_type(value: Any, kind: str, schema: Schema, at: str, found: _Resul
 
 def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) -> None:
     if schema.any_of:
-        held, closest = _alternatives(value, schema.any_of, at, first_only=True)
+        held, closest = _alternatives(value, schema.any_of, at, found.budget, first_only=True)
         if not held:
             found.add(_error(f"{quote(at)} must validate at least one schema (anyOf)"))
         found.merge(closest)
     if schema.one_of:
-        held, closest = _alternatives(value, schema.one_of, at, first_only=False)
+        held, closest = _alternatives(value, schema.one_of, at, found.budget, first_only=False)
         if held != 1:
             how = "Found none valid" if not held else f"Found {held} valid alternatives"
             found.add(_error(f"{quote(at)} must validate one and only one schema (oneOf). {how}"))
@@ -192,7 +219,8 @@ def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) 
     if schema.all_of:
         held = 0
         for one in schema.all_of:
-            result = _Result()
+            found.budget.take()
+            result = _Result(found.budget)
             _validate(value, one, at, result)
             held += not result.errors
             found.merge(result)
@@ -200,18 +228,22 @@ def _validate_combinations(value: Any, schema: Schema, at: str, found: _Result) 
             how = "" if held else ". None validated"
             found.add(_error(f"{quote(at)} must validate all the schemas (allOf){how}"))
     if schema.negated is not None:
-        result = _Result()
+        found.budget.take()
+        result = _Result(found.budget)
         _validate(value, schema.negated, at, result)
         if not result.errors:
             found.add(_error(f"{quote(at)} must not validate the schema (not)"))
     found.matches += 1
 
 
-def _alternatives(value: Any, schemas: Iterable[Schema], at: str, *, first_only: bool) -> tuple[int, _Result]:
+def _alternatives(
+    value: Any, schemas: Iterable[Schema], at: str, budget: _Budget, *, first_only: bool
+) -> tuple[int, _Result]:
     """Return how many of *schemas* match, and the result to report: the first match, else the closest."""
     held, success, closest = 0, None, None
     for one in schemas:
-        result = _Result()
+        budget.take()
+        result = _Result(budget)
         _validate(value, one, at, result)
         if not result.errors:
             held += 1
@@ -220,7 +252,7 @@ def _alternatives(value: Any, schemas: Iterable[Schema], at: str, *, first_only:
                 break
         elif closest is None or result.matches > closest.matches:
             closest = result
-    return held, success or closest or _Result()
+    return held, success or closest or _Result(budget)
 
 
 def _string_errors(value: str, bounds: Mapping[str, Any], at: str) -> Iterable[FieldError]:

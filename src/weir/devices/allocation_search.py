@@ -323,7 +323,10 @@ class AllocationSearch:
                 refusal = Refusal.SELECTOR_FAILED
             if refusal is Refusal.TAINTED:
                 taints = tuple(self._matcher.untolerated(ask, device))
-        return DeviceRefusal(ask.claim, ask.label, device.id, refusal, taints)
+        exact = ask.asked.allocation_mode == "ExactCount" and not ask.asked.admin_access
+        shared = device.device is not None and device.device.allow_multiple_allocations
+        needed = ask.asked.count if exact and not shared else 0
+        return DeviceRefusal(ask.claim, ask.label, device.id, refusal, taints, needed)
 
 
 def _requests(claim: ResourceClaim) -> Iterable[Any]:

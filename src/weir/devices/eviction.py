@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
+from weir.caches import bounded
 from weir.devices.claims import claims_of, reserved_for
 from weir.devices.origin import RuleOrigin, SliceOrigin, TrackedTaint
 from weir.gates import Gates
@@ -81,7 +81,7 @@ def leave_at(
     return _later(added, shortest or 0)
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def moment(text: str | None) -> datetime | None:
     """Return the moment a time of the API names; None when there is none to read."""
     if not text:

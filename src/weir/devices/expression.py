@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
+from weir.caches import bounded
 from weir.cel import types
 from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
@@ -148,7 +149,7 @@ def _without_includes(library: Library) -> Library:
     return Library(library.name, kept, library.types, library.macros, library.check_format)
 
 
-@lru_cache(maxsize=_CHECKED)  # claims of one template all bring the same selector
+@bounded(_CHECKED, longest=10_240)  # claims of one template all bring the same selector
 def check_expression(
     expression: str, *, list_attributes: bool = False, multiple_allocations: bool = False
 ) -> Refusal | None:

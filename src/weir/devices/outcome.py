@@ -48,6 +48,7 @@ class DeviceRefusal:
     device: DeviceID
     refusal: Refusal
     taints: tuple[TrackedTaint, ...] = ()
+    needed: int = 0  #: devices that the request needs of which this is one; 0: not bounded by their number
 
     def __str__(self) -> str:
         if not self.taints:

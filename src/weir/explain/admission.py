@@ -29,6 +29,7 @@ from weir.objects.core import Pod, ViewError, read
 from weir.objects.document import check
 from weir.objects.kind import Kind
 from weir.objects.kinds import find_kind
+from weir.taints.operators import find_comparison
 from weir.validate import validate, validate_served
 from weir.validate.field import FieldError
 from weir.validate.shape import document_version, validate_shape
@@ -177,7 +178,16 @@ def refused_fields(subject: Subject, gates: Gates) -> Iterator[str]:
     errors = validate(with_expressions(document), gates=gates)
     for error in errors:
         if subject.strict or _concerns_placement(subject, error):
-            yield str(error)
+            yield f"{error}{_gate_off(error, gates)}"
+
+
+def _gate_off(error: FieldError, gates: Gates) -> str:
+    """Return that an operator is refused because of its feature gate, which the API server's words do not say."""
+    comparison = find_comparison(str(error.value)) if error.field.endswith(".operator") else None
+    if comparison is None:
+        return ""
+    gate = comparison.affinity_gate if ".matchExpressions" in error.field else comparison.gate
+    return f" (the feature gate {gate} is off)" if gate and not gates.enabled(gate) else ""
 
 
 def _undecodable(document: dict[str, Any]) -> Iterator[str]:
@@ -228,9 +238,8 @@ class WorldReader:
         self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]
     ) -> _Settled:
         if kind is POD:
-            for pod in self._world.pods.values():
-                if (pod.metadata.namespace or "default") == namespace:
-                    changed(pod.metadata.name, msgspec.to_builtins(pod))
+            for pod in self._world.pods_like(lambda pod: (pod.metadata.namespace or "default") == namespace):
+                changed(pod.metadata.name, msgspec.to_builtins(pod))
         return _Settled()
 
 

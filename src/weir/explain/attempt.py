@@ -48,8 +48,7 @@ def attempt(judge: EngineJudge, world: World, gates: Gates, claims: Claims | Non
     if not isinstance(answer, Diagnosis):
         return Attempt()
     freed = f"{DEALLOCATED}, " if engine.post_filter(pod) is not None else ""
-    there = {key: each for key, each in world.pods.items() if each.spec.node_name and not each.terminated}
-    found = preempt(engine, pod, answer, there, budgets_in(world), judge.nominated)
+    found = preempt(engine, pod, answer, world.pods, budgets_in(world), judge.nominated)
     after = f"{freed}{found.message}"
     loses_state = (
         bool(answer.prefilter)

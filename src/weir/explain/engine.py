@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -92,12 +93,19 @@ class Engines:
     _storage: Storage | None = None
     _owners: DefaultSpreadSelectors | None = None
     _aside: frozenset[str] = frozenset()
+    _taken_out: list[tuple[NodeTable, str, str, PodClass]] = field(default_factory=list)
     _promised: tuple[Pod, ...] | None = None  #: waiting pods that were promised room somewhere
 
     def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
         if world is not self.world:  # asked about a change of the cluster itself
-            return EngineJudge(pod, Engines(world, self.without, self.resources, self.templates), gates)
+            return EngineJudge(pod, self.of_world(world), gates)
         return EngineJudge(pod, self, gates)
+
+    def of_world(self, world: World) -> Engines:
+        """Return engines of a change of the world, without the pods that are left out here."""
+        engines = Engines(world, self.without, self.resources, self.templates)
+        engines._aside = self._aside
+        return engines
 
     def engine(self, pod: Pod, gates: Gates) -> Engine:
         """Return the engine that judges *pod*."""
@@ -149,11 +157,10 @@ class Engines:
         """Return the waiting pods at least as important as *pod* that were promised room, by node."""
         found: dict[str, list[PodClass]] = {}
         if self._promised is None:
-            self._promised = tuple(
-                other
-                for other in self.world.pods.values()
-                if other.status.nominated_node_name and not other.spec.node_name and not other.terminated
+            promised = self.world.pods_like(
+                lambda other: other.status.nominated_node_name and not other.terminated
             )
+            self._promised = tuple(other for other in promised if not other.spec.node_name)
         for other in self._promised:
             node = other.status.nominated_node_name
             if other.key in (pod.key, self.without):
@@ -169,25 +176,58 @@ class Engines:
         """Judge as if the pods *keys* did not run, until the block ends."""
         self._aside = frozenset(keys)
         for table in self._tables.values():
-            for key in self._aside:
-                table.remove_pod(key)
+            self._take_out(table)
         try:
             yield
         finally:
-            classes, back, self._aside = PodClasses(), self._aside, frozenset()
-            for table in self._tables.values():
-                for pod in map(self.world.pods.__getitem__, back):
-                    if pod.spec.node_name in table.row_of and not pod.terminated:
-                        table.add_pod(pod.key, classes.of(unbound(pod)), pod.spec.node_name)
+            for table, key, node_name, pod_class in self._taken_out:
+                table.add_pod(key, pod_class, node_name)
+            self._aside, self._taken_out = frozenset(), []
+
+    def _take_out(self, table: NodeTable) -> None:
+        """Stop counting the pods that are set aside, and remember them."""
+        for key in self._aside:
+            row = table.row_of_pod.get(key)
+            if row is not None and (node := table.nodes[row]) is not None:
+                self._taken_out.append((table, key, node.name, table.pods[row][key]))
+                table.remove_pod(key)
 
     def _table(self, names: tuple[str, ...]) -> NodeTable:
-        table, classes, left_out = NodeTable(), PodClasses(), {self.without, *self._aside}
+        table, classes = NodeTable(), PodClasses()
+        class_of: dict[int, PodClass] = {}  # by identity of the template, which many pods share
+        by_node: dict[str, list[tuple[str, PodClass]]] = {name: [] for name in self.world.nodes}
+        for key, node_name, template in self.world.seated_pods():
+            there = by_node.get(node_name)
+            if there is None or key == self.without:
+                continue
+            pod_class = class_of.get(id(template))
+            if pod_class is None:
+                pod_class = class_of[id(template)] = classes.of(unbound(self.world.pods[key]))
+            there.append((key, pod_class))
         for node in self.world.nodes.values():
             table.put_node(with_room(node, names))
-            pods = self.world.pods_on(node.name)
-            there = ((pod.key, classes.of(unbound(pod))) for pod in pods if pod.key not in left_out)
-            table.load_pods(node.name, there)
+            table.load_pods(node.name, by_node[node.name])
+        self._take_out(table)
         return table
+
+
+@contextmanager
+def engines_for(pod: Pod, world: World, *, without: str, templates: Mapping[str, Any]) -> Iterator[Engines]:
+    """Give the engines that judge *pod* in a world without the pod *without*.
+
+    They are kept with the world for the next question; not for pods with volumes or claims, which leave traces, nor
+    while another question has them.
+    """
+    if not (templates or pod.spec.volumes or pod.spec.resource_claims):
+        turn, engines = world.memory.setdefault(__name__, (Lock(), Engines(world)))
+        if turn.acquire(blocking=False):
+            try:
+                with engines.setting_aside([without] if without else []):
+                    yield engines
+            finally:
+                turn.release()
+            return
+    yield Engines(world, without, templates=templates)
 
 
 def with_room(node: Node, names: tuple[str, ...]) -> Node:
@@ -219,8 +259,7 @@ class EngineJudge:
             self._build(pod, engines, gates)
         except OverflowError:  # amounts that no node has, and no column holds
             self._cut = True
-            smaller = Engines(countable(engines.world), engines.without, engines.resources, engines.templates)
-            self._build(countable_pod(pod, 2), smaller, gates)
+            self._build(countable_pod(pod, 2), engines.of_world(countable(engines.world)), gates)
 
     def _build(self, pod: Pod, engines: Engines, gates: Gates) -> None:
         self._world, self._gates = engines.world, gates

@@ -25,7 +25,7 @@ from weir.explain.reasons import Over
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
 from weir.explain.words import sentence
-from weir.explain.workload import Replicas
+from weir.explain.workload import Replicas, wanted_replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.reasons import Reason
@@ -62,6 +62,16 @@ class Explanation:
         if self.replicas is None:
             return self.fits
         return not self.replicas.short and (self.fits or self.replicas.rolled_over)
+
+    @property
+    def preempts(self) -> bool:
+        """Whether the pod fits nowhere as it is, but runs after preempting others; of a workload, its last pod."""
+        if not self.attempt.node or self.complete or self.placed_on:
+            return False
+        subject, replicas = self.subject, self.replicas
+        return (
+            wanted_replicas(subject.document, subject.kind) if replicas is None else replicas.missing
+        ) == 1
 
     @property
     def unsure(self) -> bool:
@@ -103,6 +113,9 @@ def _verdict(explanation: Explanation) -> str:
     title, total = explanation.subject.title, len(explanation.nodes)
     if explanation.placed_on:
         return _placed_line(explanation)
+    if explanation.preempts:
+        victims = counted(len(explanation.attempt.victims), "pod")
+        return f"{title} runs after preempting {victims} of lower priority on {explanation.attempt.node}"
     if explanation.blockers:
         return f"{title} fits nowhere: {sentence(explanation.blockers[0])}"
     fitting = explanation.fitting

@@ -45,9 +45,8 @@ class Fix:
     patch: dict[str, Any]  #: merge patch (RFC 7386) for the document; empty when only others change
     after: Mapping[str, Any]  #: the document with the change made
     alternatives: tuple[Edits, ...] = ()
-    others: tuple[
-        dict[str, Any], ...
-    ] = ()  #: merge patches of other objects, which name them, and new objects
+    #: merge patches of other objects, which name them, each with the object as it is; None for new objects
+    others: tuple[tuple[dict[str, Any], dict[str, Any] | None], ...] = ()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -158,13 +157,18 @@ def find_fix(case: Case) -> Fix | None:
         if case.helps(edits):
             part = case.smallest(edits)
             after = apply(case.subject, part).document
+            others = [
+                (other, None if edit.manifest else edit.original(case.world))
+                for edit in part
+                if (other := edit.manifest or edit.patch(case.world))
+            ]
             return Fix(
                 part,
                 case.after(part),
                 merge_patch(case.subject.document, after),
                 after,
                 tuple(_alternatives(case, part, group)),
-                tuple(other for edit in part if (other := edit.manifest or edit.patch(case.world))),
+                tuple(others),
             )
     return None
 

@@ -1,6 +1,7 @@
 """Conditions and events of the cluster about a pod or workload, compared with the computed verdict.
 
-Spec: core.md 3.10 (PodScheduled, FailedScheduling), apps/v1 ReplicaSet (ReplicaFailure), FailedCreate events.
+Spec: core.md 3.10 (PodScheduled, FailedScheduling), 5 (a kubelet's rejection), apps/v1 ReplicaSet (ReplicaFailure),
+FailedCreate events.
 Where they differ the result says so, with the likely cause.
 """
 
@@ -18,6 +19,8 @@ _LIKELY: Final = (
     "the cluster changed since, its feature gates are others, another scheduler is in charge, or a webhook changed "
     "the pod"
 )
+#: How a kubelet begins the message of a pod that it did not admit.
+_REJECTED: Final = "Pod was rejected: "
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,11 @@ def observed(subject: Subject, pod: Pod, world: World) -> Observed:
 
 
 def observed_pod(pod: Pod, world: World) -> Observed:
-    """Return what the cluster says of a pod that is in it: its condition, or else the last event."""
+    """Return what the cluster says of a pod that is in it: its status, its condition, or else the last event."""
+    status = pod.status
+    if status.reason or status.message:
+        text = f"status {status.phase} ({status.reason or 'no reason'}): {status.message or ''}".rstrip(": ")
+        return Observed((text,), (status.message or "").startswith(_REJECTED))
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             reason = condition.reason or ""

@@ -13,11 +13,11 @@ from typing import Any
 from weir.explain.admission import Admission, Admitted
 from weir.explain.attempt import Attempt, attempt
 from weir.explain.devices import considered
-from weir.explain.engine import EngineJudge, Engines, JudgeFor
+from weir.explain.engine import EngineJudge, JudgeFor, engines_for
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
 from weir.explain.observed import observed
-from weir.explain.phrases import counted
+from weir.explain.phrases import counted, listed
 from weir.explain.reasons import Gated, Over, Refused
 from weir.explain.storage import unknown_storage
 from weir.explain.subject import Subject
@@ -46,10 +46,19 @@ def explain(
     subject = pod if isinstance(pod, Subject) else Subject.of(pod)
     admitted = Admission(world, gates).admit(subject)
     view = admitted.pod
+    if judge is None:
+        own = view.key if subject.kind == "Pod" and view.key in world.pods else ""
+        with engines_for(view, world, without=own, templates=subject.claim_templates(0)) as engines:
+            return _explained(subject, admitted, world, gates, engines, tick)
+    return _explained(subject, admitted, world, gates, judge, tick)
+
+
+def _explained(
+    subject: Subject, admitted: Admitted, world: World, gates: Gates, judge: JudgeFor, tick: Tick | None
+) -> Explanation:
+    view = admitted.pod
     stored = world.pods.get(view.key) if subject.kind == "Pod" else None
     placed_on = stored.spec.node_name if stored and subject.stored else ""
-    if judge is None:
-        judge = Engines(world, without=view.key if stored else "", templates=subject.claim_templates(0))
     judge_node = judge(view, world, gates)
     blockers = (*over(subject, view), *_refused(admitted), *judge_node.blockers())
     verdicts = []
@@ -83,7 +92,7 @@ def explain(
         attempt=tried,
         replicas=None if blockers else _replicas(subject, admitted, world, gates, nodes),
         observed=observed(subject, stored or view, world),
-        unknown=(*admitted.unknown, *unknown(view, world, gates)),
+        unknown=(*admitted.unknown, *unknown(view, world, gates), *_unknown_room(view, world, nodes)),
     )
 
 
@@ -114,6 +123,21 @@ def unknown(pod: Pod, world: World, gates: Gates) -> Iterator[str]:
     yield from unknown_storage(pod, world)
     if pod.spec.resource_claims and not considered(world, gates):
         yield "whether its resource claims can be had (no devices in the snapshot)"
+
+
+def _unmeasured(world: World) -> list[str]:
+    """Return the nodes that do not say what they have."""
+    return [
+        n.name for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None
+    ]
+
+
+def _unknown_room(pod: Pod, world: World, nodes: Iterable[NodeVerdict]) -> Iterator[str]:
+    """Yield that nobody knows whether there is room, where only nodes that do not say what they have would do."""
+    fitting = {verdict.node for verdict in nodes if verdict.fits}
+    if fitting and pod_requests(pod) and fitting <= set(_unmeasured(world)):
+        which = "any node has" if len(fitting) == len(world.nodes) else f"{listed(sorted(fitting), 2)} has"
+        yield f"how much room {which} (no allocatable in the snapshot)"
 
 
 def _refused(admitted: Admitted) -> tuple[Reason, ...]:
@@ -183,7 +207,7 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
     """Yield what was not considered, most relevant first."""
     if pod.spec.node_name:
         yield f"the scheduler, which a pod with nodeName {pod.spec.node_name} never meets"
-    silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]
+    silent = _unmeasured(world)
     if silent and pod_requests(pod):
         which = "all nodes" if len(silent) == len(world.nodes) else counted(len(silent), "node")
         yield f"room on {which} (no allocatable in the snapshot)"

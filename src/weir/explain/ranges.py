@@ -7,11 +7,13 @@ affinity. Versions with a suffix stay apart, because their explanation differs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from weir.explain.phrases import taint_name
 from weir.explain.verdict import Group
 from weir.explain.words import node_sentence
+from weir.objects.core import Taint
 from weir.scheduler.reasons import Reason, UnmetAffinity, UntoleratedTaint, WrongLabel
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.semver import find_tolerant
@@ -36,15 +38,43 @@ def merged(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def range_sentence(group: Group) -> str:
-    """Return what is said of the group, with the range of its values."""
-    said = node_sentence(group.verdict)
+def range_sentences(groups: Sequence[Group]) -> list[str]:
+    """Return what is said of each group, with the range of its values; effects that differ tell groups apart."""
+    effects: dict[str, set[str]] = {}
+    for group in groups:
+        for taint in _taints(group):
+            effects.setdefault(taint.key, set()).add(taint.effect)
+    differing = frozenset(key for key, found in effects.items() if len(found) > 1)
+    return [_range_sentence(group, differing) for group in groups]
+
+
+def _taints(group: Group) -> list[Taint]:
+    return [reason.taint for reason in group.verdict.reasons if isinstance(reason, UntoleratedTaint)]
+
+
+def _range_sentence(group: Group, differing: Collection[str]) -> str:
+    said = _with_effects(group, node_sentence(group.verdict), differing)
     if len(group.values) < 2:
         return said
     spot = _spot(group)
     assert spot is not None
-    named = re.compile(rf"(?<![\w./-]){re.escape(spot.key)}={re.escape(spot.value)}(?![\w.-])")
-    return named.sub(f"{spot.key} {group.values[0]}–{group.values[-1]}", said)
+    return _named(spot.key, spot.value).sub(f"{spot.key} {group.values[0]}–{group.values[-1]}", said)
+
+
+def _named(key: str, value: str) -> re.Pattern[str]:
+    """Return the pattern of a taint or label with its value, as sentences write it."""
+    return re.compile(rf"(?<![\w./-]){re.escape(f'{key}={value}' if value else key)}(?![\w./-])")
+
+
+def _with_effects(group: Group, sentence: str, differing: Collection[str]) -> str:
+    """Return *sentence* with the effect behind each taint of a key in *differing*, unless it stands there."""
+    for taint in _taints(group):
+        if taint.key in differing:
+            without = re.compile(
+                _named(taint.key, taint.value).pattern + rf"(?! (?:\(|has the effect ){taint.effect})"
+            )
+            sentence = without.sub(f"{taint_name(taint)} ({taint.effect})", sentence, count=1)
+    return sentence
 
 
 def _alike(group: Group) -> tuple[Any, ...] | None:

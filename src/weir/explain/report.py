@@ -133,7 +133,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "edits": [_edit(edit) for edit in fix.edits],
         "fitsOn": list(fix.nodes),
         "patch": fix.patch or None,
-        "others": list(fix.others),
+        "others": [other for other, _ in fix.others],
         "commands": list(fix.commands),
         "alternatives": [[_edit(edit) for edit in edits] for edits in fix.alternatives],
     }

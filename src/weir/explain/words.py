@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
-from weir.devices.outcome import CANNOT_ALLOCATE
+from weir.devices.outcome import CANNOT_ALLOCATE, DeviceRefusal, Refusal
 from weir.explain.phrases import asks, counted, duration, listed, requires, short, taint_name
 from weir.explain.reasons import Gated, Over, Refused
 from weir.explain.verdict import NodeVerdict
 from weir.gates import TOLERATION_CEL
 from weir.objects.core import Taint
 from weir.objects.requests import show_amount
+from weir.objects.resource import DeviceID
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
     Attempt,
@@ -266,11 +267,31 @@ def no_devices(reason: NoDevices, most: int = 3) -> str:
     said = [f"{one.device}: {_taints(one.taints)}" for one in tainted[:most]]
     if len(tainted) > most:
         said.append(f"{counted(len(tainted) - most, 'more tainted device')}")
-    others = Counter(one.refusal.value for one in reason.refusals if not one.taints)
-    said += [f"{counted(number, 'device')}: {text}" for text, number in others.items()]
+    others = Counter(one.refusal for one in reason.refusals if not one.taints)
+    if short := _too_few_devices(reason.refusals):
+        said.append(short)
+        del others[Refusal.LEFT_OVER]
+    said += [f"{counted(number, 'device')}: {refusal.value}" for refusal, number in others.items()]
     if not reason.refusals:
         said = [] if reason.text != CANNOT_ALLOCATE else ["no device of any class there"]
     return f"{reason.text.removeprefix('node(s) ')}" + (f" ({'; '.join(said)})" if said else "")
+
+
+def _too_few_devices(refusals: Sequence[DeviceRefusal]) -> str:
+    """Return that more devices are needed than could be used, or "" where their number is not what is missing."""
+    usable: dict[DeviceID, None] = {}
+    needed: dict[tuple[str, str], int] = {}  # by claim and request; of alternatives the most modest
+    for one in refusals:
+        request = (one.claim, one.request.partition("/")[0])
+        needed[request] = min(needed.get(request, one.needed), one.needed)
+        if one.refusal is Refusal.LEFT_OVER:
+            usable[one.device] = None
+    total = sum(needed.values())
+    if not usable or total <= len(usable) or 0 in needed.values():
+        return ""
+    names = listed(tuple(request for _, request in needed), 3)
+    verb = f"request {names} needs" if len(needed) == 1 else f"requests {names} need"
+    return f"{verb} {total} devices, {len(usable)} there"
 
 
 def _taints(taints: Sequence[TrackedTaint]) -> str:

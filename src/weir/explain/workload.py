@@ -50,8 +50,13 @@ class Replicas:
     rolled_over: bool = False  #: whether running pods are replaced by new ones
 
     @property
+    def missing(self) -> int:
+        """How many of the wanted pods would not run."""
+        return max(0, self.wanted - self.running - self.placed)
+
+    @property
     def short(self) -> bool:
-        return self.running + self.placed < self.wanted
+        return self.missing > 0
 
     def line(self) -> str:
         """Return the answer for all replicas, one line."""
@@ -111,6 +116,12 @@ def place_replicas(
     return rows.fill(wanted, 0)
 
 
+def places_all(subject: Subject, admitted: Admitted, world: World, gates: Gates) -> bool:
+    """Return whether nodes take all replicas of a workload that has no pods in *world*, quotas left aside."""
+    wanted = wanted_replicas(subject.document, subject.kind)
+    return _Rows(subject, admitted, world, gates).fill(wanted, 0, quotas=False).placed >= wanted
+
+
 def place_daemons(
     subject: Subject, admitted: Admitted, verdicts: Sequence[NodeVerdict], world: World, gates: Gates
 ) -> Replicas:
@@ -139,21 +150,11 @@ def place_daemons(
 
 
 def owned_pods(subject: Subject, world: World) -> Iterator[Pod]:
-    """Yield the pods that the workload of this name has in *world*, those that ended left out."""
-    owners = {(subject.kind, subject.name)}
+    """Return the pods that the workload of this name has in *world*, those that ended left out."""
+    owners = [(subject.kind, subject.name)]
     if subject.kind == "Deployment":
-        for document in world.documents.get("ReplicaSet", {}).values():
-            metadata = document.get("metadata") or {}
-            named = [(o.get("kind"), o.get("name")) for o in metadata.get("ownerReferences") or ()]
-            if (subject.kind, subject.name) in named and (
-                metadata.get("namespace") or "default"
-            ) == subject.namespace:
-                owners.add(("ReplicaSet", str(metadata.get("name"))))
-    for pod in world.pods.values():
-        if (pod.metadata.namespace or "default") != subject.namespace or pod.terminated:
-            continue
-        if any((o.kind, o.name) in owners for o in pod.metadata.owner_references or () if o.controller):
-            yield pod
+        owners += (("ReplicaSet", name) for name in world.replica_sets_of(subject.namespace, subject.name))
+    return world.pods_of(subject.namespace, owners)
 
 
 class _Rows:
@@ -168,9 +169,9 @@ class _Rows:
         self._made = 0
         self.why_not = ""
 
-    def fill(self, wanted: int, running: int) -> Replicas:
+    def fill(self, wanted: int, running: int, *, quotas: bool = True) -> Replicas:
         """Place what is missing."""
-        room, refusal = self._quota_room()
+        room, refusal = self._quota_room() if quotas else (wanted, "")
         placed = 0
         while running + placed < wanted:
             if placed >= room:
@@ -292,8 +293,9 @@ class _Rows:
         usage = usage_of(_POD, document)
         pods = [
             msgspec.to_builtins(pod)
-            for pod in self._world.pods.values()
-            if (pod.metadata.namespace or "default") == self._subject.namespace
+            for pod in self._world.pods_like(
+                lambda pod: (pod.metadata.namespace or "default") == self._subject.namespace
+            )
         ]
         for quota in quotas:
             if not in_scope(quota, _POD, document):

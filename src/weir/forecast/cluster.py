@@ -22,7 +22,7 @@ from weir.forecast.kubelets import Kubelets
 from weir.forecast.objects import Objects
 from weir.forecast.scheduler import ForecastScheduler
 from weir.forecast.timeline import Timeline
-from weir.forecast.views import Views
+from weir.forecast.views import Views, follow
 from weir.gates import Gates
 from weir.objects.kinds import by_kind
 from weir.scheduler.pod_class import PodClass
@@ -34,6 +34,7 @@ from weir.simulation.named_kinds import kind_called
 Document = dict[str, Any]
 Observer = Callable[[datetime, Document | None, Document | None], None]
 PODS: Final = by_kind("v1", "Pod")
+NODES: Final = by_kind("v1", "Node")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ForecastCluster:
         holding: Iterable[Document],
         controllers: Sequence[str],
         life_of: Callable[[Document], Life],
-        seats: Mapping[str, list[tuple[str, PodClass]]],
+        seats: Mapping[str, Mapping[str, PodClass]],
         event_reasons: frozenset[str],
         seed: int = 0,
     ) -> None:
@@ -75,8 +76,9 @@ class ForecastCluster:
         views, ledger = Views(), HeartbeatLedger(timeline)
         lifecycle = {"node-lifecycle": partial(NodeLifecycle, postponed=ledger)}
         chosen = choose(list(controllers), gates, lifecycle)
-        scheduler = ForecastScheduler(timeline, objects, client, views, gates, seed, seats)
-        hosts = Controllers(timeline, objects, client, views, chosen, self._events)
+        shared = {PODS: follow(objects, PODS, views.pod), NODES: follow(objects, NODES, views.node)}
+        scheduler = ForecastScheduler(timeline, objects, client, shared, gates, seed, seats)
+        hosts = Controllers(timeline, objects, client, shared, chosen, self._events)
         kubelets = Kubelets(timeline, objects, client, views, gates, seed, ledger, life_of)
         self.plane = Components(scheduler, hosts)
         objects.listen(

@@ -7,7 +7,7 @@ immediately, so that nothing has to be waited for. What an action makes of an ob
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -30,17 +30,16 @@ from weir.controllers.runtime.actions import (
     WakeAt,
 )
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.create_backoff import CreateBackoff
 from weir.controllers.runtime.custom_kinds import CustomKinds
-from weir.controllers.runtime.disruption_target import disruption_target
 from weir.controllers.runtime.expectations import is_deleting
-from weir.controllers.runtime.listers import NODES, PODS, Listers, controllers_of, decoder, prepare
+from weir.controllers.runtime.listers import PODS, Listers, controllers_of
 from weir.controllers.runtime.metrics import ControllerMetrics
-from weir.controllers.runtime.worker import only_after_success
+from weir.controllers.runtime.pod_eviction import disruption_target
+from weir.controllers.runtime.worker import CreateBackoff, only_after_success
 from weir.forecast.client import ObjectsClient
-from weir.forecast.objects import Objects, key_of
+from weir.forecast.objects import Objects
 from weir.forecast.timeline import Timeline
-from weir.forecast.views import Views
+from weir.forecast.views import follow
 from weir.forecast.work_queue import WorkQueue
 from weir.objects.kind import Kind
 from weir.objects.kinds import hub_of
@@ -87,14 +86,14 @@ class EventLog(Recorder):
 
 
 class Controllers:
-    """The controllers of one forecast over one copy of each collection."""
+    """The controllers of one forecast over one copy of each collection; of *shared* ones there is one already."""
 
     def __init__(
         self,
         timeline: Timeline,
         objects: Objects,
         client: ObjectsClient,
-        views: Views,
+        shared: Mapping[Kind, Cache[Any]],
         controllers: Iterable[Controller],
         events: list[Document],
     ) -> None:
@@ -104,31 +103,16 @@ class Controllers:
         self.suspended: set[str] = set()  #: uids of controllers whose pods are not evicted any more
         chosen = list(controllers)
         kinds = dict.fromkeys(kind for each in chosen for kind in each.kinds if hub_of(kind) is kind)
-        self.listers = Listers({})
-        for kind in kinds:
-            self.listers.caches[kind] = cache = Cache(decoder(kind))
-            prepare(kind, cache)
-            self._follow(kind, cache, views)
+        self.listers = Listers(
+            {
+                kind: shared[kind] if kind in shared else follow(objects, kind, lambda document: document)
+                for kind in kinds
+            }
+        )
         custom = CustomKinds()
         self.workers = [Worker(self, each, events) for each in chosen]
         for each in chosen:
             each.set_custom_kinds(custom)
-
-    def _follow(self, kind: Kind, cache: Cache[Any], views: Views) -> None:
-        view: Callable[[Document], Any] = {PODS: views.pod, NODES: views.node}.get(
-            kind, lambda document: document
-        )
-
-        def changed(old: Document | None, new: Document | None) -> None:
-            if new is not None:
-                cache.put(key_of(new), view(new))
-            elif old is not None:
-                cache.discard(key_of(old))
-
-        for document in self.objects.documents(kind):
-            changed(None, document)
-        cache.set_synced()
-        self.objects.listen(kind, changed)
 
     def start(self) -> None:
         """Let every controller see what is there; those without objects of their own wait for the first."""

@@ -25,7 +25,7 @@ from weir.objects.core import Pod
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.observe.logs import Log
-from weir.simulation.kubelet.admit import admit, admit_system
+from weir.simulation.kubelet.admit import admit_scheduled, admit_system
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import is_off
@@ -34,6 +34,7 @@ from weir.taints.expression import Expressions
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
+_MOST_SHARED: Final = 4096
 
 
 class Kubelets(PodWorker):
@@ -56,6 +57,8 @@ class Kubelets(PodWorker):
         self._evaluate = Expressions().evaluate
         self._live: dict[str, tuple[Lifetime, float]] = {}  # uid → lifetime, when it was admitted
         self._stopping: set[str] = set()
+        #: by the identity of a status that pods share: itself, step, now, when admitted, and what came of it
+        self._reached: dict[int, tuple[Document, Step, str, float, Document]] = {}
         cache: Cache[Document] = Cache(decode_document)
         cache.add_index("node", lambda pod: (pod["spec"]["nodeName"],))
         queue = WorkQueue(timeline, self._sync, self._failed)
@@ -87,8 +90,6 @@ class Kubelets(PodWorker):
             self._ledger.forget((new or old or {})["metadata"]["name"])
         else:
             self._ledger.begin(new["metadata"]["name"])
-        if new is None and old is not None:
-            self.forget_node(old["metadata"]["name"])
         if new is not None and (old is None or (is_off(old) and not is_off(new))):
             for pod in self._pods.by_index("node", new["metadata"]["name"]):
                 self.write_again(pod)
@@ -141,7 +142,7 @@ class Kubelets(PodWorker):
             status.get("phase") != "Running" or not _is_ready(status) or _has_restarted(status)
         ):
             return False
-        lifetime = self._lifetimes.of(pod, node, self._life_on(node))
+        lifetime = self._lifetimes.of(pod, self._life_on(node))
         if lifetime is None:
             return False
         now = self._timeline.time()
@@ -149,7 +150,7 @@ class Kubelets(PodWorker):
             self._live[metadata["uid"]] = (lifetime, now - lifetime.steps[-1].after)
             return True
         view, node_view = self._shared_views.pod(pod), self._shared_views.node(node)
-        if not (admit_system(pod, node) and admit(view, node_view, (), self._gates, self._evaluate)):
+        if not (admit_system(pod, node) and admit_scheduled(view, node_view, self._gates, self._evaluate)):
             return False  # what refuses it writes so
         self._live[metadata["uid"]] = (lifetime, now)
         self._admitted.add(metadata["uid"])
@@ -165,23 +166,15 @@ class Kubelets(PodWorker):
         found = self._pods.get(key_of(pod))
         if found is None or found["metadata"]["uid"] != uid or self._node_of(found) is None:
             return
-        now, before = self._objects.now, found["status"].get("conditions") or ()
-        since = {each["type"]: each for each in before}
-        conditions = []
-        for each in step.status["conditions"]:
-            earlier = since.pop(each["type"], None)
-            same = earlier is not None and earlier.get("status") == each["status"]
-            at = earlier.get("lastTransitionTime") if same and earlier is not None else now
-            conditions.append({**each, "lastTransitionTime": at})
-        status = {
-            **found["status"],
-            **step.status,
-            "startTime": format_time(
-                self._timeline.at(self._live[uid][1] - self._timeline.time() + self._timeline.monotonic())
-            ),
-            "conditions": [*since.values(), *conditions],
-        }
-        self._objects.put(PODS, {**found, "metadata": dict(found["metadata"]), "status": status})
+        now, before, began = self._objects.now, found["status"], self._live[uid][1]
+        alike = self._reached.get(id(before))
+        if alike is None or alike[:4] != (before, step, now, began) or alike[0] is not before:
+            start = self._timeline.at(began - self._timeline.time() + self._timeline.monotonic())
+            if len(self._reached) >= _MOST_SHARED:
+                self._reached.clear()
+            status = _reached(before, step, now, format_time(start))
+            alike = self._reached[id(before)] = (before, step, now, began, status)
+        self._objects.put(PODS, {**found, "metadata": dict(found["metadata"]), "status": alike[4]})
 
     def _stop_lifetime(self, pod: Document) -> None:
         """Let a pod that is being deleted end after its time."""
@@ -239,6 +232,18 @@ class Kubelets(PodWorker):
     def _failed(self, key: PodKey, error: Exception) -> None:
         if not isinstance(error, errors.WeirError):
             self._log.exception("a kubelet of a forecast failed", key=str(key))
+
+
+def _reached(before: Document, step: Step, now: str, start: str) -> Document:
+    """Return the status of a pod at *step*; what was so before keeps the time since when it is."""
+    since = {each["type"]: each for each in before.get("conditions") or ()}
+    conditions = []
+    for each in step.status["conditions"]:
+        earlier = since.pop(each["type"], None)
+        same = earlier is not None and earlier.get("status") == each["status"]
+        at = earlier.get("lastTransitionTime") if same and earlier is not None else now
+        conditions.append({**each, "lastTransitionTime": at})
+    return {**before, **step.status, "startTime": start, "conditions": [*since.values(), *conditions]}
 
 
 def _is_ready(status: Document) -> bool:

@@ -1,9 +1,9 @@
-"""How long pods of one spec take to start and to end on a node, worked out once for all of them.
+"""Lifetimes: the seconds that pods of one spec take to start and to end on a node, computed once per spec.
 
 The kubelet's own state machine (weir.simulation.kubelet.pod_lifecycle) is run for the first pod of a spec; others go
 through the same states after the same seconds. A pod whose life depends on more than its spec has no lifetime here and
-is played by itself: one that ends by itself or starts again, whose command can be played, or that waits for volumes or
-devices; and one that finalizers keep, since its last status is read.
+is played by itself: one that ends by itself or starts again, or that waits for volumes or devices; and one that
+finalizers keep, since its last status is read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from weir.simulation.kubelet.behaviour import PREFIX, Behaviour, Life
 from weir.simulation.kubelet.container_lifecycle import Ending
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import status_of
-from weir.simulation.kubelet.programs.environment import Objects as Referred
-from weir.simulation.kubelet.programs.environment import references
-from weir.simulation.kubelet.programs.files import Files
-from weir.simulation.kubelet.programs.play import Stage
+from weir.simulation.kubelet.references import references
 
 Document = dict[str, Any]
 _REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
 _MOST_STEPS: Final = 64
+_MOST_SHARED: Final = 4096
+#: The parts of a spec that the life of a pod is made from, and those that forbid working it out beforehand.
+_PLAYED: Final = ("containers", "initContainers", "restartPolicy", "activeDeadlineSeconds")
+_READ: Final = (*_PLAYED, "resourceClaims", "readinessGates", "ephemeralContainers", "volumes")
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -58,9 +59,8 @@ class Lifetime:
                 shown = (status["phase"], ready)
                 self.steps.append(Step(at, status))
             at, count = life.due(), count + 1
-        played = any(each.play is not None for each in life.containers)
         #: whether it runs from its last step on until it is told to stop
-        self.steady = at == math.inf and not life.over and not played and bool(self.steps)
+        self.steady = at == math.inf and not life.over and bool(self.steps)
 
     def seconds_to_stop(self, grace: float) -> float:
         """Return how long a pod in its last state takes to end with so many seconds of grace."""
@@ -90,25 +90,34 @@ class Lifetimes:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._known: dict[bytes, Lifetime | None] = {}
-        #: by the identity of a spec, which pods of one template share
-        self._by_spec: dict[int, tuple[Document, Document, Life, Lifetime | None]] = {}
+        #: by the identity of the containers, which pods of one template share
+        self._by_containers: dict[int, tuple[list[Any], Document, Life, Lifetime | None]] = {}
 
-    def of(self, pod: Document, node: Document, life: Life) -> Lifetime | None:
-        """Return the lifetime of *pod* on *node*, where pods live as *life* says; None when it is played by itself."""
+    def of(self, pod: Document, life: Life) -> Lifetime | None:
+        """Return the lifetime of *pod* on a node where pods live as *life* says; None when it is played by itself."""
         metadata, spec = pod["metadata"], pod["spec"]
         if metadata.get("finalizers") or life.jitter or life.failure_rate:
             return None
-        annotations = metadata.get("annotations") or {}
-        known = self._by_spec.get(id(spec))
-        if known is None or known[0] is not spec or known[1] != annotations or known[2] != life:
-            known = self._by_spec[id(spec)] = (spec, annotations, life, self._find(pod, node, life))
+        if (pod.get("status") or {}).get("extendedResourceClaimStatus"):
+            return None
+        annotations, parts = metadata.get("annotations") or {}, [spec.get(part) for part in _READ]
+        key = id(parts[0])
+        known = self._by_containers.get(key)
+        if (
+            known is None
+            or any(one is not other for one, other in zip(known[0], parts, strict=True))
+            or known[1] != annotations
+            or known[2] != life
+        ):
+            if len(self._by_containers) >= _MOST_SHARED:
+                self._by_containers.clear()
+            known = self._by_containers[key] = (parts, annotations, life, self._find(pod, life))
         return known[3]
 
-    def _find(self, pod: Document, node: Document, life: Life) -> Lifetime | None:
-        spec, status = pod["spec"], pod.get("status") or {}
+    def _find(self, pod: Document, life: Life) -> Lifetime | None:
+        spec = pod["spec"]
         if (
             spec.get("resourceClaims")
-            or status.get("extendedResourceClaimStatus")
             or spec.get("readinessGates")
             or spec.get("ephemeralContainers")
             or any(
@@ -121,10 +130,11 @@ class Lifetimes:
             for name, text in (pod["metadata"].get("annotations") or {}).items()
             if name.startswith(PREFIX)
         }
-        parts = ("containers", "initContainers", "restartPolicy", "activeDeadlineSeconds")
+        referred = list(references(pod))
         key = _encode(
             [
-                [spec.get(part) for part in parts],
+                [spec.get(part) for part in _PLAYED],
+                [pod["metadata"]["namespace"], *referred] if referred else None,
                 own,
                 life.start_seconds,
                 life.run_seconds,
@@ -132,17 +142,15 @@ class Lifetimes:
             ]
         )
         if key not in self._known:
-            self._known[key] = self._made(pod, node, life)
+            self._known[key] = self._made(pod, life)
         return self._known[key]
 
-    def _made(self, pod: Document, node: Document, life: Life) -> Lifetime | None:
-        chance = random.Random(0)
-        stage = Stage(node, Files(), chance)
+    def _made(self, pod: Document, life: Life) -> Lifetime | None:
         namespace = pod["metadata"]["namespace"]
-        referred = {
+        behaviour = Behaviour(pod, life, random.Random(0))
+        behaviour.objects = {
             (kind, name): self._objects.find(_REFERRED[kind], namespace, name) if name else None
             for kind, name in dict.fromkeys(references(pod))
         }
-        stage.objects = Referred(referred, ())
-        found = Lifetime(pod, Behaviour(pod, life, chance, stage))
-        return found if found.steady else None
+        lifetime = Lifetime(pod, behaviour)
+        return lifetime if lifetime.steady else None

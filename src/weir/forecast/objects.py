@@ -59,6 +59,7 @@ Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
 PODS: Final = by_kind("v1", "Pod")
 _USER: Final = User("weir:forecast")
+_MOST_SHARED: Final = 4096
 
 
 class Objects:
@@ -76,6 +77,8 @@ class Objects:
         self._templates: dict[
             str, tuple[Document, Document]
         ] = {}  # owner's uid → what it asked for last, made
+        #: by the identity of a status that pods share before they are bound: itself, and what it became last
+        self._bound_statuses: dict[int, tuple[Document | None, Document]] = {}
         self.revision = 0
         for document in held:
             kind = by_kind(document["apiVersion"], document["kind"])
@@ -349,6 +352,14 @@ class Objects:
         pod["spec"] = dict(pod["spec"])
         binding = {"metadata": {"name": name, "uid": uid}, "target": {"name": node}}
         assign(pod, binding, f"/registry/pods/{namespace}/{name}", self.now)
+        before = old.get("status")
+        alike = self._bound_statuses.get(id(before))
+        if alike is not None and alike[0] is before and alike[1] == pod["status"]:
+            pod["status"] = alike[1]
+        else:
+            if len(self._bound_statuses) >= _MOST_SHARED:
+                self._bound_statuses.clear()
+            self._bound_statuses[id(before)] = (before, pod["status"])
         self._store(PODS, pod)
 
     # ── deleting ─────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,6 @@ from weir.devices.tracker import Problem
 from weir.forecast.client import ObjectsClient
 from weir.forecast.objects import Objects, key_of
 from weir.forecast.timeline import Timeline
-from weir.forecast.views import Views
 from weir.gates import Gates
 from weir.objects.core import Pod, View, read
 from weir.objects.kind import Kind
@@ -30,6 +29,7 @@ from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption_eviction import Budget
+from weir.scheduler.queue import QueuedPod
 from weir.scheduler.run import BUDGETS, NAMESPACES, NODES
 from weir.scheduler.schedule_one import ScheduleOne
 from weir.scheduler.status_reporter import PODS, StatusReporter
@@ -47,10 +47,10 @@ class ForecastScheduler(ScheduleOne):
         timeline: Timeline,
         objects: Objects,
         client: ObjectsClient,
-        views: Views,
+        shared: Mapping[Kind, Cache[Any]],
         gates: Gates,
         seed: int,
-        seats: Mapping[str, list[tuple[str, PodClass]]],
+        seats: Mapping[str, Mapping[str, PodClass]],
     ) -> None:
         self.client, self.gates, self.clock = client, gates, timeline
         self._timeline = timeline
@@ -76,33 +76,39 @@ class ForecastScheduler(ScheduleOne):
         }
         self._awake = self._ticking = False
         for node, pods in seats.items():
-            for key, pod_class in pods:
-                self.state.table.add_pod(key, pod_class, node)
-        given: dict[Kind, Callable[[Document], Any]] = {
-            NODES: views.node,
-            PODS: views.pod,
-            NAMESPACES: lambda document: read(Namespace, document),
-            BUDGETS: lambda document: read(Budget, document),
-        }
+            self.state.table.expect_pods(node, pods)
+        own: dict[Kind, type[View]] = {NAMESPACES: Namespace, BUDGETS: Budget}
         for informer in self.informers.values():
             assert isinstance(informer.kind, Kind)
-            view = given.get(informer.kind) or _reader(self.state.informers.views[informer.kind.kind])
-            self._follow(objects, informer, view)
+            if informer.kind in shared:
+                informer.cache = shared[informer.kind]
+            else:
+                view = own.get(informer.kind) or self.state.informers.views[informer.kind.kind]
+                self._follow(objects, informer, view)
         self.state.informers.listen()
         self.informers["namespaces"].cache.listen(self.state.namespace_changed)
-        self.informers["nodes"].cache.listen(self.state.node_changed)
-        self.informers["pods"].cache.listen(self.state.pod_changed)
+        self.informers["nodes"].cache.listen(self._then_look(self.state.node_changed))
+        self.informers["pods"].cache.listen(self._then_look(self.state.pod_changed))
 
     def _ignore(self, problem: Problem) -> None:
         """A rule that cannot be applied says so where rules are checked."""
 
-    def _follow(self, objects: Objects, informer: Informer[Any], view: Callable[[Document], Any]) -> None:
+    def _then_look(self, changed: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        """Return a listener that also gives waiting pods their turn."""
+
+        def listener(old: Any, new: Any) -> None:
+            changed(old, new)
+            self.wake()
+
+        return listener
+
+    def _follow(self, objects: Objects, informer: Informer[Any], view: type[View]) -> None:
         cache: Cache[Any] = informer.cache
         assert isinstance(informer.kind, Kind)
 
         def changed(old: Document | None, new: Document | None) -> None:
             if new is not None:
-                cache.put(key_of(new), view(new))
+                cache.put(key_of(new), read(view, new))
             elif old is not None:
                 cache.discard(key_of(old))
             self.wake()
@@ -153,6 +159,8 @@ class ForecastScheduler(ScheduleOne):
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         """Count nothing."""
 
+    def _note_binding(self, item: QueuedPod, node: str, started: float) -> None:
+        """Count and report nothing."""
 
-def _reader(view: type[View]) -> Callable[[Document], Any]:
-    return lambda document: read(view, document)
+    def _note_point(self, point: str, pod: Pod, began: float) -> None:
+        """Count nothing."""

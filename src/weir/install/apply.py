@@ -1,10 +1,8 @@
-"""Installation step by step, each awaited, so that there is no moment in which something is wrong.
+"""Installation of the operator in ordered steps, each awaited before the next.
 
 Spec: stock.md 9 and 11. First what the operator needs, then the operator; once it has made its credentials, the hooks
 that lower; and only when it answers, having taken in every pod there is, the barrier before nodes. Each step is
-reported when it is done, and may be done again: nothing is lost by running the installation twice.
-Not here: the objects (weir.install.manifests), what is asked before and after (weir.install.readiness,
-weir.install.health), taking it out (weir.install.removal).
+reported when it is done. Every step is idempotent.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Namespace, image and number of replicas are written as Helm's expressions; everything else is what `weir install`
 prints, so there is one source. The namespace itself is Helm's to create.
 Helm has an order of its own by kinds, in which webhook configurations come last: as they do here.
-Not here: the objects (weir.install.manifests).
 """
 
 from __future__ import annotations

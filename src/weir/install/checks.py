@@ -1,7 +1,4 @@
-"""What is asked about an installation, and what comes of it? One line a question, with what to do where something is.
-
-Not here: the questions before it (weir.install.readiness) and after it (weir.install.health).
-"""
+"""Check results of an installation: one line per check, with a remedy where it failed."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 Spec: stock.md 7, 9, 11. Objects in a dry run are shown to the hooks as real ones are; the confirm step is done once,
 with the clock beside it; every lowered pod is held against the taints that exist.
 Nothing is written but one count of the sentinel, which the operator itself raises all day. No line shows a path secret.
-Not here: whether it would work (weir.install.readiness), which pods need entries (weir.lowering.tolerations).
 """
 
 from __future__ import annotations

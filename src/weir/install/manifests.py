@@ -6,8 +6,6 @@ taints, bundle and path in the webhook configurations) are made empty and withou
 takes nothing away; and no key is ever printed.
 The webhook configurations come last. Applied in one go they are in force before the operator answers: until then, what
 it would have had to lower and nodes with new taints are refused, and nothing is evicted.
-Not here: the webhooks (weir.lowering.webhooks), the rights (weir.install.rights), applying with care
-(weir.install.apply), the chart (weir.install.chart).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Checks of a cluster before an installation: whether the operator would work there.
 
 Spec: stock.md 7, 12. The version, which operators are the cluster's own, the caller's rights, and whether one
-kube-controller-manager runs both taint eviction and endpoint slices. What a managed control plane hides cannot be seen
-by anybody; that is a note, not a fault.
-Not here: whether an installation works (weir.install.health).
+kube-controller-manager runs both taint eviction and endpoint slices. What a managed control plane hides is reported as
+a note, not as a fault.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Removal of the operator from a cluster, in the safe order, and what stays behind.
+"""Removal of the operator from a cluster, in the safe order.
 
 Spec: stock.md 9 and 11. The barrier goes first: without the operator it would only refuse. Then the hooks that lower,
 so that nothing new is held; then pods that are still held are let go; then everything else.
 What stays is inert: markers and annotations say nothing to Kubernetes, entries tolerate exactly the taints that their
 author meant, labels on nodes are only labels. What is lost is the future: no pod gets an entry for a taint value that
-is new, and pods that workloads make from now on have markers only. Which workloads these are is said beforehand.
-Not here: asking (weir.cli.uninstall), the objects (weir.install.manifests).
+is new, and pods that workloads make from now on have markers only. Those workloads are listed beforehand.
 """
 
 from __future__ import annotations

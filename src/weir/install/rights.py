@@ -1,9 +1,8 @@
-"""The operator's rights in a cluster, each with its reason; the roles are made from this list.
+"""RBAC rules of the operator, each with its reason; the roles are made from this list.
 
-Least rights: what has a name is given by its name only, so that the operator may change its own Secret and its own two
-webhook configurations and nobody else's. It reads no other Secret, deletes nothing, and creates nothing outside of its
-own namespace but events.
-Not here: the roles as documents (weir.install.manifests), asking whether they are in force (weir.install.checks).
+Least privilege: rules name objects where they have a fixed name, so the operator can change only its own Secret and its
+own two webhook configurations. It reads no other Secret, deletes nothing, and creates nothing outside of its own
+namespace but events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Answers to AdmissionReviews: the changed object, or a refusal in the words of a server that has the feature.
 
 Spec: stock.md 2, 5, 8. Nothing is remembered: a dry run gets the same answer as the write itself.
-Not here: the barrier, which waits for the cluster (weir.operator.barrier); what changes
-(weir.lowering.tolerations, weir.lowering.templates, weir.lowering.daemonsets, weir.lowering.affinity).
 """
 
 from __future__ import annotations

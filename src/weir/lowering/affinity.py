@@ -3,7 +3,6 @@
 Spec: stock.md 8. `{key, SemverGt, [version]}` becomes `{lowered.weir.dev/a-<hash>: In ["true"]}`, and a node carries
 the label while its own labels satisfy the original, by weir.selectors' judgement. Required and preferred terms of pods
 and the nodeAffinity of PersistentVolumes are treated alike; matchFields do not take these operators.
-Not here: tolerations (weir.lowering.tolerations), a DaemonSet's own label (weir.lowering.daemonsets).
 """
 
 from __future__ import annotations

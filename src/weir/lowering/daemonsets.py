@@ -1,13 +1,12 @@
-"""How does a DaemonSet with extended tolerations run on exactly the nodes it tolerates?
+"""Lowering of DaemonSets with extended tolerations, to a node label of their own.
 
-Spec: stock.md 8. Its controller judges nodes by the template, so entries in pods would not help and values in the
-template would roll out. Behind each marker stands `Exists` on the key, and a node selector on a label of the
-DaemonSet's own says which nodes are meant. The label is set in the write that changes the taint.
-What surprises: a node that is no longer tolerated for NoSchedule keeps the label while the DaemonSet's pod runs there,
-as that pod would stay natively. Where `Exists` would not say the same about a tolerated node, the pods get entries for
-values as any other pod does, and only the template stays broad: for an expression, which names no key, and where
-another entry for the key has other seconds.
-Not here: when labels are written (weir.lowering.node_labels).
+Spec: stock.md 8. The DaemonSet controller evaluates nodes by the template, so entries in pods would not help and values
+in the template would roll out. Behind each marker stands `Exists` on the key, and a node selector on a label of the
+DaemonSet's own says which nodes are meant. The label is set in the write that changes the taint. A node that is no
+longer tolerated for NoSchedule keeps the label while the DaemonSet's pod runs there, as that pod would stay natively.
+Where `Exists` would not say the same about a tolerated node, the pods get entries for values as any other pod does, and
+only the template stays broad: for an expression, which names no key, and where another entry for the key has other
+seconds.
 """
 
 from __future__ import annotations

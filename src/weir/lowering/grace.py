@@ -1,13 +1,11 @@
-"""What saves a bound pod from a controller that has not seen its newest entry? An entry that tolerates it for a while.
+"""Grace entries: bound pods tolerate a new taint for some seconds, against controllers with stale caches.
 
 Spec: stock.md 11. Last in the list of a bound pod stands, for each key of an extended toleration, `Exists` against
-NoExecute for some seconds. Whoever judges by an older copy of the pod starts a timer instead of deleting it, and the
-entry that comes in before it ends the timer. Where the pod really has to leave, the barrier sets the seconds to 0
-before the taint is written, so it leaves at once.
-What surprises: the seconds are never fewer than those of a timed original on the key. Taint eviction keeps the first
-timer that it started, so a shorter one would evict too early. A pending pod never has the entry: it would be placed
-and evicted in a loop. An expression names no key; it gets the keys that it has tolerated so far.
-Not here: when it is written (weir.operator.controller) and ended (weir.operator.barrier).
+NoExecute for some seconds. A controller with an older copy of the pod starts a timer instead of deleting it, and the
+entry that arrives meanwhile cancels the timer. Where the pod has to be evicted, the barrier sets the seconds to 0
+before the taint is written. The seconds are never fewer than those of a timed original on the key. Taint eviction keeps
+the first timer that it started, so a shorter one would evict too early. A pending pod never has the entry: it would be
+placed and evicted in a loop. An expression names no key; it gets the keys that it has tolerated so far.
 """
 
 from __future__ import annotations

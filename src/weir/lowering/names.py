@@ -1,11 +1,9 @@
-"""What is a lowered object's mark called? Every name that lowering leaves in a cluster, and nothing else.
+"""Names of the markers, annotations, gates and labels that lowering writes.
 
-Spec: stock.md 4. A mark is found again by its name alone: a marker says "an entry of the user's stood here", the
-annotation beside it says which one, the gate holds a pod until its entries are complete, and a synthetic label stands
-for a requirement that the scheduler cannot evaluate. A name ends in a hash of the original: equal originals share it.
-What surprises: `tolerationSeconds` is no part of a toleration's hash. Kubernetes lets it be changed on a living pod,
-and then the marker must stay the same.
-Not here: what the marks mean (weir.lowering.tolerations, weir.lowering.affinity).
+Spec: stock.md 4. A marker stands where an extended entry of the user's was, an annotation holds that entry, the gate
+holds a pod until its entries are complete, and a synthetic label stands for a requirement that the scheduler cannot
+evaluate. A name ends in a hash of the original: equal originals share it. `tolerationSeconds` is no part of a
+toleration's hash. Kubernetes lets it be changed on a living pod, and then the marker must stay the same.
 """
 
 from __future__ import annotations

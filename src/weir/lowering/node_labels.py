@@ -3,7 +3,6 @@
 Spec: stock.md 8. One for each SemVer requirement of a pod, a template or a volume that its labels satisfy, and one for
 each DaemonSet with extended tolerations that may run on it. The hook gives a node its labels in the write that changes
 what they depend on; the operator repairs what passed the hook.
-Not here: when a single requirement or DaemonSet says yes (weir.lowering.affinity, weir.lowering.daemonsets).
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Lowered objects as their authors wrote them, from markers, labels and annotations.
+"""Reconstruction of lowered objects as their authors wrote them, from markers, labels and annotations.
 
-Spec: stock.md 2 and 4. Questions are about what people wrote: `explain`, `what-if` and `lint` raise what they read from
-a cluster, and judge and show that. Raised entries say the same as the lowered ones do together, for every taint, those
-that no node has yet included.
-Objects are edited by hand. A marker without its original stays what it is, inert, and so does everything that cannot
-be told to be weir's: an entry behind a marker counts as weir's only if lowering would write exactly it.
-An entry of the user's that says what the extended one before it already says cannot be told from weir's own, and is
-left out. It never decides anything.
-Also here: `operator: CEL` with the expression as value, which is how expressions are spelt on a stock cluster.
-Not here: lowering itself (weir.lowering.tolerations, templates, daemonsets, affinity).
+Spec: stock.md 2 and 4. `explain`, `what-if` and `lint` raise what they read from a cluster, and evaluate and show that.
+Raised entries say the same as the lowered ones do together, for every taint, those that no node has yet included.
+Objects are edited by hand. A marker without its original stays what it is, inert, and so does everything that is not
+certainly weir's: an entry behind a marker counts as weir's only if lowering would write exactly it. An entry of the
+user's that says what the extended one before it already says cannot be told from weir's own, and is left out. It never
+decides anything. Also here: `operator: CEL` with the expression as value, which is how expressions are spelt on a stock
+cluster.
 """
 
 from __future__ import annotations

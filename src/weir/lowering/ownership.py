@@ -1,10 +1,9 @@
-"""Whose are a pod's tolerations after weir added to them? Still those of who applied the pod.
+"""Field ownership of lowered tolerations, given back to the manager that applied the pod.
 
-Spec: stock.md 3. A pod's tolerations are one field, so whoever changes them last owns them, and the next server-side
-apply of the author's would meet a conflict with weir. Ownership is therefore given back: the hook lowers what is
-applied again, so the author loses nothing by owning the list.
-What surprises: the server gives a changed field to the writer in the very write that changes it, so this takes a
-write of its own, with nothing but managedFields in it.
+Spec: stock.md 3. A pod's tolerations are one field, owned by the manager that changed it last, so the author's next
+server-side apply would conflict with weir. Ownership is therefore given back; the hook lowers what is applied again.
+The server gives a changed field to the writer in the very write that changes it, so this takes a write of its own, with
+nothing but managedFields in it.
 """
 
 from __future__ import annotations

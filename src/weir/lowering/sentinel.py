@@ -1,10 +1,9 @@
-"""What does kube-controller-manager have to show before a taint may be written? The sentinel, and its counter.
+"""Sentinel pod, Service and counter that show how far kube-controller-manager has read the pods.
 
 Spec: stock.md 7. One pod that is never scheduled stands behind a headless Service that publishes it although it is not
 ready. The operator counts up in the pod's address; kube-controller-manager copies the address into the EndpointSlice
 from the same stream of pods that taint eviction reads. An address at or above the count therefore says: every change
 of a pod before it has been seen.
-Not here: counting and waiting (weir.operator.sentinel).
 """
 
 from __future__ import annotations

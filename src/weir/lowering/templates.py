@@ -1,9 +1,8 @@
-"""What may stand in a workload's template? Markers and annotations, never values.
+"""Lowering of workload templates: markers and annotations, never values.
 
 Spec: stock.md 4. A new taint must not cause a rollout, so the template says only what the user wrote, in words that a
 stock cluster accepts; its pods get their entries when they are created. The same original gives the same template, so
 that re-applying it changes nothing.
-Not here: DaemonSets, whose controller judges nodes by the template (weir.lowering.daemonsets).
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ matcher. Entries are only ever added, which is all that Kubernetes allows on a l
 Where an entry that is already there decides with the same outcome, nothing is added. The second of two originals that
 differ only in tolerationSeconds can never be the first to match, and is dropped.
 Annotations are users' to write: `read_originals` believes only what lowering itself would have written.
-Not here: workload templates, which get markers only (weir.lowering.templates).
 """
 
 from __future__ import annotations
@@ -283,8 +282,10 @@ def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> 
 
 def _verdict(original: Toleration, triple: Triple) -> bool:
     """Return whether *original* tolerates *triple*: asked again and again, and always answered the same."""
-    long = len(original.expression) > _LONG_EXPRESSION
-    return (_long_verdict if long else _short_verdict)(original, triple)
+    length = len(original.expression) + len(original.key) + len(original.value)
+    if length > _LONGEST_KEPT:
+        return _judge(original, triple)
+    return (_long_verdict if length > _LONG_EXPRESSION else _short_verdict)(original, triple)
 
 
 def _judge(original: Toleration, triple: Triple) -> bool:
@@ -293,6 +294,7 @@ def _judge(original: Toleration, triple: Triple) -> bool:
 
 #: Bounded in bytes as well: what is remembered holds the text of its expression.
 _LONG_EXPRESSION: Final = 256
+_LONGEST_KEPT: Final = 10_240  #: as long as an expression may be, and its key and value
 _short_verdict: Final = lru_cache(maxsize=32768)(_judge)
 _long_verdict: Final = lru_cache(maxsize=1024)(_judge)
 

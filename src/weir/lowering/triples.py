@@ -3,7 +3,6 @@
 Spec: stock.md 1 and 6. Entries are written for the triples that are known. Those of nodes are known because nodes are
 watched and every write of a new one passes the barrier; Kubernetes' own come and go with conditions, past any hook, so
 they are known from the beginning.
-Not here: which of them a toleration tolerates (weir.lowering.tolerations).
 """
 
 from __future__ import annotations

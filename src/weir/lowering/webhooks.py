@@ -6,8 +6,6 @@ cordon and the removal of taints pass while weir is down. What weir can repair a
 `expression` is dropped before a hook sees it, so an object whose last-applied configuration still has one is shown
 too, to be refused.
 The path of a webhook begins with a secret that the operator writes (`addressed`); manifests have no path.
-Not here: the answers (weir.lowering.admission), who serves them (weir.operator.hook_server), the secrets
-(weir.operator.path_secrets).
 """
 
 from __future__ import annotations

@@ -277,6 +277,7 @@ ENDED: Final = ("Succeeded", "Failed")
 class PodStatus(View, frozen=True):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] | None = None

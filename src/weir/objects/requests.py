@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from weir.caches import bounded
 from weir.objects.core import Container, Node, Pod, Quantities, ResourceRequirements
 from weir.objects.pod_resources import add, is_pod_level, raise_to, sum_of_containers
 from weir.values.quantity import QuantityError, parse_quantity
@@ -238,7 +239,7 @@ def _plain(pod: Pod) -> _Plain | None:
     return tuple(found)
 
 
-@lru_cache(maxsize=16384)
+@bounded(16384)
 def _plain_requests(plain: _Plain) -> Amounts:
     total: dict[str, int] = {}
     for limits, requests in plain:
@@ -257,7 +258,7 @@ def node_allocatable(node: Node) -> Mapping[str, int] | None:
         return _counted(_read(amounts, f"Node {node.name}"))  # says which node it is
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> Amounts:
     return _counted(_read(dict(items), ""))
 

@@ -240,7 +240,6 @@ def struct(name: str) -> Struct:
     return Struct(name, table["structs"][name], table["atomic"].get(name) == "atomic")
 
 
-@cache
 def find_root(api_version: str, kind: str) -> Struct | None:
     """Return the struct of a kind, or None when this version has no such kind.
 

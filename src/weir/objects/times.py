@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
+from weir.caches import bounded
 from weir.values.quoting import quote
 from weir.values.timestamp import (
     MAX_SECONDS,
@@ -50,7 +50,7 @@ def format_micro_time(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
-@lru_cache(4096)
+@bounded(4096)
 def parse_time(text: str) -> str:
     """Return *text* as RFC 3339 in UTC with whole seconds.
 

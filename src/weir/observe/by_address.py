@@ -50,6 +50,16 @@ class ByAddress(Generic[Item]):
         largest = max(self._of, key=lambda address: len(self._of[address]))
         return largest, next(iter(self._of[largest]))
 
+    def pop_newest(self) -> Item:
+        """Take out the newest item of the address whose turn it is; addresses take turns."""
+        address = next(iter(self._of))
+        items = self._of.pop(address)
+        item, _ = items.popitem()
+        self._count -= 1
+        if items:
+            self._of[address] = items  # behind the others
+        return item
+
     def discard(self, address: str, item: Item) -> None:
         """Forget *item*, if it is still here."""
         items = self._of.get(address)

@@ -92,9 +92,14 @@ async def _ask(port: int, path: str) -> tuple[int, bytes]:
     writer = None
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_MOST_BYTES)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            page = bytearray()
+            while part := await reader.read(64 << 10):
+                page += part
+                if len(page) > _MOST_BYTES:
+                    return 500, b""
+            head, _, body = bytes(page).partition(b"\r\n\r\n")
             return int(head.split(b" ", 2)[1]), body
     except (OSError, TimeoutError, IndexError, ValueError):
         return 500, b""

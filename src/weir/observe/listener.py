@@ -1,38 +1,48 @@
 """Listening sockets with bounded TLS handshakes, shared by all servers.
 
-Each loop turn accepts every pending connection (up to `MOST_ACCEPTED`), so that a new client does not wait one turn
-per earlier connection. Few TLS handshakes start per turn, and addresses take turns. A connection that waits for its
-turn holds a socket and no buffers. With *most_handshakes* in progress the next ones wait until the oldest of the
-address with the most has had `FRESH_SECONDS`; then it is closed for them, so that a burst is delayed and silent
-connections make room. Beyond `MOST_WAITING` the longest waiting of the address with the most is closed. Without
-descriptors or memory, accepting pauses for `SHUT_SECONDS`.
+Each loop turn accepts every pending connection (up to `MOST_ACCEPTED`). Over TLS a connection is first *silent*: it
+holds a socket and no buffers until its ClientHello is complete. Then it is *ready*: few handshakes start per turn,
+addresses take turns, and of one address the newest starts first, so that a flood delays itself. With *most_handshakes*
+in progress the oldest of the address with the most is *parked* if it waits for its peer: its buffers are freed and its
+socket stays open unread, because a closed connection comes back at once. Only a connection that waits for its peer is
+closed, after `PEER_SECONDS`. Without descriptors or memory, accepting pauses for `SHUT_SECONDS`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from weir.observe.by_address import ByAddress
-from weir.observe.fair_turns import REQUESTS_A_TURN, FairTurns
 from weir.observe.logs import Log
 
 __all__ = ["Listener", "listen"]
 
 log = Log("weir.listener")
-BACKLOG = 1024
-MOST_ACCEPTED = 256  # connections taken in one turn of the loop
-MOST_WAITING = 1024  # connections whose TLS handshake has not started
-MOST_HANDSHAKES = 96  # TLS handshakes in progress, each with up to half a megabyte of buffers
-FRESH_SECONDS = 1.0  # for a handshake before it makes room for another
-HANDSHAKE_SECONDS = 10.0  # for a client to agree on TLS
+BACKLOG = 4096  # a connection beyond it is dropped, and its client tries again after a second
+MOST_ACCEPTED = 512  # connections taken in one turn of the loop, twenty microseconds each
+MOST_WAITING = 8192  # connections that are silent or parked, and as many that are ready: descriptors
+MOST_HANDSHAKES = 1024  # TLS handshakes in progress, each with some sixty kilobytes of buffers
+HANDSHAKES_A_TURN = 8  # started in one turn of the loop, each some tenths of a millisecond
+PAUSE_SECONDS = 0.005  # between looks at whether there is room for a handshake
+PEER_SECONDS = 10.0  # for a client to send its ClientHello, and to agree on TLS from then on
+RECEIVE_BYTES = (
+    64 << 10
+)  # of a connection that the system holds and one read returns, about: TLS copies them twice
 SHUT_SECONDS = 0.5  # accepting pauses for so long without descriptors or memory
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-Task = asyncio.Task[Any]
+_RECORD_HEAD = 5  # bytes of type, version and length before a TLS record
+_HANDSHAKE_RECORD = 22
+_PEEKED = bytearray(_RECORD_HEAD + (16 << 10))  # the largest record of plain text
+#: How a request without TLS begins, and what Go's servers answer.
+_METHODS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET")
+_PLAIN_HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -42,19 +52,18 @@ async def listen(
     port: int,
     context: ssl.SSLContext | None,
     *,
-    most_handshakes: int | None = None,
-    receive_bytes: int = 0,
+    most_handshakes: Callable[[], int] = lambda: MOST_HANDSHAKES,
 ) -> Listener:
     """Listen at every address of *host*; raises OSError.
 
-    *receive_bytes* bounds what the system holds of a connection that is not read (0: its own default).
+    *most_handshakes* returns how many TLS handshakes may be in progress now.
     """
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in infos):
-            sockets.append(_bound(family, address, receive_bytes))
+            sockets.append(_bound(family, address))
     except OSError:
         for opened in sockets:
             opened.close()
@@ -62,13 +71,12 @@ async def listen(
     return Listener(protocol, sockets, context, most_handshakes)
 
 
-def _bound(family: int, address: tuple[Any, ...], receive_bytes: int) -> socket.socket:
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what it accepts has it too
-        if receive_bytes:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
@@ -84,6 +92,17 @@ def _bound(family: int, address: tuple[Any, ...], receive_bytes: int) -> socket.
     return opened
 
 
+class _Coming:
+    """A connection that is not made yet."""
+
+    __slots__ = ("address", "deadline", "socket", "task")
+
+    def __init__(self, connection: socket.socket, address: str) -> None:
+        self.socket, self.address = connection, address
+        self.task: asyncio.Task[Any] | None = None  # of its handshake
+        self.deadline: asyncio.TimerHandle | None = None
+
+
 class Listener:
     """The sockets a server listens at, and the connections that are not made yet."""
 
@@ -92,15 +111,16 @@ class Listener:
         protocol: ProtocolFactory,
         sockets: list[socket.socket],
         context: ssl.SSLContext | None,
-        most_handshakes: int | None = None,
+        most_handshakes: Callable[[], int] = lambda: MOST_HANDSHAKES,
     ) -> None:
         self._protocol, self._sockets, self._context = protocol, sockets, context
+        self._most_handshakes = most_handshakes
         self._loop = asyncio.get_running_loop()
-        self._most_handshakes = most_handshakes or MOST_HANDSHAKES
-        self._waiting = ByAddress[Task](MOST_WAITING)
-        self._handshakes = ByAddress[Task](self._most_handshakes)
-        self._started: dict[Task, float] = {}
-        self._turns = FairTurns(self._can_start)  # of addresses, to start a handshake
+        most_waiting = min(MOST_WAITING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self._silent = ByAddress[_Coming](most_waiting)
+        self._ready = ByAddress[_Coming](most_waiting)
+        self._handshakes = ByAddress[_Coming](MOST_HANDSHAKES)
+        self._has_turn = False  # the next turn of handshakes is scheduled
         self._closed = False
         for opened in sockets:
             self._loop.add_reader(opened, self._accept, opened)
@@ -113,7 +133,7 @@ class Listener:
     @property
     def coming(self) -> int:
         """How many connections are not made yet."""
-        return len(self._waiting) + len(self._handshakes)
+        return len(self._silent) + len(self._ready) + len(self._handshakes)
 
     def close(self) -> None:
         """Stop accepting connections."""
@@ -121,10 +141,10 @@ class Listener:
         for opened in self._sockets:
             self._loop.remove_reader(opened)
             opened.close()
-        for task in (*self._waiting, *self._handshakes):
-            task.cancel()
+        for coming in (*self._silent, *self._ready, *self._handshakes):
+            self._drop(coming)
 
-    # ------------------------------------------------------------------------------------ one turn
+    # ------------------------------------------------------------------------------------ accepting
 
     def _accept(self, opened: socket.socket) -> None:
         """Take all that wait."""
@@ -141,7 +161,12 @@ class Listener:
                 self._shut(opened, error)
                 return
             connection.setblocking(False)
-            self._make(connection, address[0])
+            coming = _Coming(connection, address[0])
+            if self._context is None:
+                self._start(coming)
+            else:
+                self._loop.add_reader(connection, self._on_hello, coming)
+                self._wait(coming)
 
     def _shut(self, opened: socket.socket, error: OSError) -> None:
         """Pause accepting: there is no descriptor or memory for another connection."""
@@ -153,52 +178,133 @@ class Listener:
         if not self._closed:
             self._loop.add_reader(opened, self._accept, opened)
 
-    def _make(self, connection: socket.socket, address: str) -> None:
-        task = self._loop.create_task(self._agree(connection, address))
-        evicted = self._waiting.add(address, task)
-        if evicted is not None:
-            evicted.cancel()
-        task.add_done_callback(lambda done: self._done(done, connection, address))
+    # ------------------------------------------------------------------------------------ before the handshake
 
-    async def _agree(self, connection: socket.socket, address: str) -> None:
-        """Hand a connection to the loop, and wait until the client has agreed on TLS where there is any."""
-        timeout = None
+    def _wait(self, coming: _Coming) -> None:
+        """Keep the socket of a connection for as long as its peer may take."""
+        coming.deadline = self._loop.call_later(PEER_SECONDS, self._drop, coming)
+        self._drop(self._silent.add(coming.address, coming))
+
+    def _on_hello(self, coming: _Coming) -> None:
+        """Let the handshake start if the ClientHello is complete; what is no ClientHello is dropped."""
+        try:
+            missing = _missing(coming.socket)
+            coming.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, missing or 1)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._drop(coming)
+            return
+        if missing:
+            return
+        assert coming.deadline is not None
+        coming.deadline.cancel()
+        self._loop.remove_reader(coming.socket)
+        self._silent.discard(coming.address, coming)
+        self._drop(self._ready.add(coming.address, coming))
+        if not self._has_turn:
+            self._has_turn = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Start the handshakes of one turn."""
+        for _ in range(HANDSHAKES_A_TURN):
+            if not self._ready:
+                self._has_turn = False
+                return
+            if not self._has_room():
+                self._loop.call_later(PAUSE_SECONDS, self._turn)
+                return
+            self._start(self._ready.pop_newest())
+        self._loop.call_soon(self._turn)
+
+    def _has_room(self) -> bool:
+        """Return whether another handshake can start; if need be, one that waits for its peer is parked."""
+        most = self._most_handshakes()
+        while len(self._handshakes) >= most:
+            oldest = self._handshakes.next_evicted()
+            if oldest is None or _has_unread(oldest.socket):
+                return False
+            with suppress(OSError):  # no descriptor
+                parked = oldest.socket.dup()  # keeps the connection open
+                self._wait(_Coming(parked, oldest.address))
+            self._drop(oldest)
+        return True
+
+    def _expire(self, coming: _Coming) -> None:
+        """Drop a handshake whose peer had its time, unless its peer waits for us."""
+        if _has_unread(coming.socket):
+            coming.deadline = self._loop.call_later(PEER_SECONDS, self._expire, coming)
+        else:
+            self._drop(coming)
+
+    def _drop(self, coming: _Coming | None) -> None:
+        """Close a connection that is not made."""
+        if coming is None:
+            return
+        if coming.deadline is not None:
+            coming.deadline.cancel()
+        self._silent.discard(coming.address, coming)
+        self._ready.discard(coming.address, coming)
+        self._handshakes.discard(coming.address, coming)
+        if coming.task is not None:
+            # the end of what it reads ends the handshake; a cancelled one would keep uvloop's buffers for a minute
+            with suppress(OSError):
+                coming.socket.shutdown(socket.SHUT_RD)
+        else:
+            self._loop.remove_reader(coming.socket)
+            coming.socket.close()
+
+    # ------------------------------------------------------------------------------------ making
+
+    def _start(self, coming: _Coming) -> None:
+        """Hand a connection to the loop, which agrees with the client on TLS where there is any."""
         if self._context is not None:
-            timeout = HANDSHAKE_SECONDS
-            waiting = self._turns.wait(address)
-            if waiting is not None:
-                await waiting
-            self._start(address)
-        await self._loop.connect_accepted_socket(
-            self._protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
-        )
+            self._handshakes.add(coming.address, coming)
+            coming.deadline = self._loop.call_later(PEER_SECONDS, self._expire, coming)
+        making = self._loop.connect_accepted_socket(self._protocol, coming.socket, ssl=self._context)
+        coming.task = self._loop.create_task(making)
+        coming.task.add_done_callback(lambda task: self._done(task, coming))
 
-    def _can_start(self) -> bool:
-        """Return whether another turn of handshakes can start without closing one that had no time yet."""
-        if len(self._handshakes) + REQUESTS_A_TURN <= self._most_handshakes:
-            return True
-        oldest = self._handshakes.next_evicted()
-        return oldest is None or self._loop.time() - self._started[oldest] >= FRESH_SECONDS
-
-    def _start(self, address: str) -> None:
-        """Count the handshake of the current task; close another one for it beyond the limit."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting.discard(address, task)
-        self._started[task] = self._loop.time()
-        evicted = self._handshakes.add(address, task)
-        if evicted is not None:
-            evicted.cancel()
-
-    def _done(self, task: Task, connection: socket.socket, address: str) -> None:
-        self._waiting.discard(address, task)
-        self._handshakes.discard(address, task)
-        self._started.pop(task, None)
+    def _done(self, task: asyncio.Task[Any], coming: _Coming) -> None:
+        coming.task = None  # refers back
+        self._handshakes.discard(coming.address, coming)
+        if coming.deadline is not None:
+            coming.deadline.cancel()
         if task.cancelled():
-            connection.close()
+            coming.socket.close()
         elif (error := task.exception()) is not None:  # usually the client's failure
-            connection.close()
+            coming.socket.close()
             if not isinstance(error, OSError):
                 log.error("a connection could not be made", err=error)
             # the frames of the failure hold the handshake's buffers, and themselves, until the collector comes
             error.__traceback__ = None
+
+
+def _missing(connection: socket.socket) -> int:
+    """Return how many bytes *connection* must have sent for its ClientHello to be complete, 0 when it is.
+
+    Raises OSError when it ended or sends something else.
+    """
+    size = connection.recv_into(_PEEKED, 0, socket.MSG_PEEK)
+    if not size or _PEEKED[0] != _HANDSHAKE_RECORD:
+        if _PEEKED[:_RECORD_HEAD] in _METHODS and size >= _RECORD_HEAD:
+            connection.recv_into(
+                _PEEKED
+            )  # a connection closed with bytes unread is reset, and its answer lost
+            connection.send(_PLAIN_HTTP)
+        raise ConnectionResetError
+    if size < _RECORD_HEAD:
+        return _RECORD_HEAD
+    record = _RECORD_HEAD + int.from_bytes(_PEEKED[3:_RECORD_HEAD], "big")
+    if record > len(_PEEKED):
+        raise ConnectionResetError
+    return 0 if size >= record else record
+
+
+def _has_unread(connection: socket.socket) -> bool:
+    """Return whether the peer has sent what was not read yet."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False

@@ -131,6 +131,10 @@ class Family(Generic[Child]):
             found = self._children[values] = self._make()
         return found
 
+    def items(self) -> Iterator[tuple[tuple[str, ...], Child]]:
+        """Yield every child with its label values."""
+        yield from self._children.items()
+
     def lines(self) -> Iterator[str]:
         """Yield the family in text format."""
         yield from self.head()

@@ -12,8 +12,6 @@ A node that does not exist yet concerns only the pods that are bound to its name
 the first, and what it brings is recorded when the cluster shows it.
 Triples that no node has are held on a budget (weir.operator.holds): a write that is announced and never stored is
 forgotten.
-Not here: the sign (weir.operator.sentinel), the table (weir.operator.known_triples), the queue of pending pods
-(weir.operator.pending).
 """
 
 from __future__ import annotations

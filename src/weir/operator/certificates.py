@@ -2,8 +2,6 @@
 
 A renewed authority keeps its key, so that leaves signed before stay good under the new one and the other way round: the
 bundle of the webhook configurations may be ahead of the certificate or behind it, and nothing has to change in step.
-Not here: where they are kept and how they come into use (weir.operator.credentials), how a certificate is made
-(weir.certificates).
 """
 
 from __future__ import annotations

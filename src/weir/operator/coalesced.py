@@ -1,7 +1,7 @@
-"""How do many callers share one piece of work, each sure that it began after they asked?
+"""Coalesced async calls: concurrent callers share one run that starts after their call.
 
-A read or a round trip that everybody needs at the same moment is made once. Who asks while it runs is not served by
-it, since it may have begun too early, but by the next one, together with all who ask meanwhile.
+A caller that arrives while a run is in progress waits for the next run, because the current one may have read stale
+data; all callers that arrive meanwhile share that next run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What of the control plane does the confirm step rest on, and is it so here?
+"""Facts about the control plane that the confirm step relies on.
 
 Spec: stock.md 7, 11. One kube-controller-manager has to run both taint eviction and endpoint slices. Several API
 servers mean that a kube-controller-manager that takes over may list older pods than the one before it had seen.
-What surprises: what a managed control plane hides cannot be seen by anybody, and counts as in order.
-Not here: what follows from it (weir.operator.run, weir.operator.barrier, weir.install.readiness).
+What a managed control plane hides counts as in order.
 """
 
 from __future__ import annotations

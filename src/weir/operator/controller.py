@@ -1,10 +1,9 @@
-"""Controller of the operator: releases pods, labels nodes, and puts right what passed the hooks.
+"""Controller of the operator: releases gated pods, labels nodes, and repairs what bypassed the hooks.
 
 Spec: stock.md 5, 8, 11. Only the elected replica acts. A gated pod is released when the table of triples has been read
 after the pod was seen, the nodes carry the labels of its requirements, and its entries are complete, all in one patch.
 A DaemonSet's pod is released if its node would be chosen without it. What should not happen is repaired and counted:
 a node that got a taint past the barrier, a pod that lacks an entry, a label that is wrong.
-Not here: the patches themselves (weir.operator.entries), writes of nodes (weir.operator.barrier).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.client.cache import Cache, ObjectKey
+from weir.client.events import ObjectReference
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.lowering.daemonsets import may_run
@@ -25,6 +25,7 @@ from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
+from weir.operator.aside import Turns
 from weir.operator.entries import Entries, lacks
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
@@ -295,9 +296,19 @@ class Controller:
 
     async def label_nodes(self) -> None:
         """Give every node the labels that it lacks."""
-        wrong = [node for node in self._nodes if self._labels(node) is not None]
+        wrong, turns = [], Turns()
+        for node in list(self._nodes):
+            if self._labels(node) is not None:
+                wrong.append(node)
+            await turns.pause()
+        self._warn_of_daemonsets()
         for start in range(0, len(wrong), WORKERS):
             await asyncio.gather(*(self._label(node) for node in wrong[start : start + WORKERS]))
+
+    def _warn_of_daemonsets(self) -> None:
+        for daemonset, tolerations in self._rules.daemonsets():
+            about = ObjectReference("DaemonSet", daemonset.name, daemonset.namespace, api_version="apps/v1")
+            self._entries.warn(about, tolerations)
 
     def _labels(self, node: Document) -> dict[str, str | None] | None:
         """Return the labels to change on *node*, or None."""
@@ -355,3 +366,4 @@ class Controller:
             if lacks(pod, triples, self._entries.native_numeric):
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
         await self._label(node)
+        self._warn_of_daemonsets()

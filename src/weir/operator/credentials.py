@@ -9,9 +9,7 @@ gets a certificate. A change of the Secret or of a configuration is seen by a wa
 A new certificate is loaded into the TLS context that is already served; connections that are open keep theirs. Emptying
 the Secret gives a new key and a new path at once (that is how to replace one that leaked); between the write of the
 Secret and that of the configurations the hooks are out of reach, and refuse.
-With a certificate of somebody else's (`--tls-cert-file`) only the path secrets are kept here.
-Not here: how these are made (weir.operator.certificates, weir.operator.path_secrets), the Secret and the configurations
-themselves (weir.install.manifests).
+With a certificate from outside (`--tls-cert-file`) only the path secrets are kept here.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -100,6 +98,7 @@ class Credentials:
         self._configurations = tuple((CONFIGURATIONS[kind], name) for kind, name in configurations)
         self._served: Certificates | None = None
         self._paths: PathSecrets | None = None
+        self._seen: dict[str, datetime] = {}  #: path secrets, and when each was first seen here
         self._static = static is not None
         self.installed = False  #: every configuration was there when last looked at
         self.context = static if static is not None else server_context()
@@ -188,10 +187,10 @@ class Credentials:
             data, now = secret.get("data"), self._clock.now()
             found, known = None if self._static else Certificates.read(data), PathSecrets.read(data)
             certificates = None if self._static else renewed(found, self._names, now)
-            starts = self._paths is None
-            paths = path_secrets.renewed(
-                known, now, rotate_after=ROTATE_AT_START if starts else path_secrets.ROTATION
-            )
+            if known is not None:
+                self._seen = {secret: self._seen.get(secret, now) for secret, _ in known.made}
+            rotation = ROTATE_AT_START if self._paths is None else path_secrets.ROTATION
+            paths = path_secrets.renewed(known, now, rotate_after=rotation, seen=self._seen)
             if certificates is found and paths is known:
                 return certificates, paths
             made = {**(certificates.data() if certificates is not None else {}), **paths.data()}
@@ -219,7 +218,7 @@ class Credentials:
         """Bring every webhook of a configuration up to the credentials; False when there is no configuration."""
         found = await self._client.find(kind, name)
         bundle = None if certificates is None else base64.b64encode(certificates.authority).decode()
-        usable = paths.in_use(self._clock.now())
+        usable = paths.in_use(self._clock.now(), self._seen)
         behind = []
         for hook in (found or {}).get("webhooks") or []:
             config, change = hook["clientConfig"], {}

@@ -1,8 +1,8 @@
-"""How does a stored pod get the entries it lacks? One merge patch with its resourceVersion.
+"""Patches that add missing entries to stored pods: one merge patch with the pod's resourceVersion.
 
-Spec: stock.md 3. Whoever was faster gives a conflict, and the pod is read again: nothing that another replica added is
-lost. The same patch removes the gate where the pod is to be released, so that no pod is bound without its entries.
-Not here: who decides which triples a pod needs and when (weir.operator.barrier, weir.operator.controller).
+Spec: stock.md 3. A concurrent write is a conflict, after which the pod is read again: nothing that another replica
+added is lost. The same patch removes the gate where the pod is to be released, so that no pod is bound without its
+entries.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client, Unreachable
-from weir.client.events import Recorder, reference
+from weir.client.events import ObjectReference, Recorder, reference
 from weir.lowering.grace import ended, graced
 from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.ownership import given_back
-from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_originals
+from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_entry, read_originals
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
+from weir.operator.aside import Aside, has_expressions
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.views import LoweredPod, Tolerations, version_of
+from weir.taints.expression import STOPPED_REASON
+from weir.taints.expression import shared as shared_expressions
 
 PODS: Final = by_kind("v1", "Pod")
 _TRIES: Final = 10
@@ -83,8 +86,8 @@ class _State:
 class Entries:
     """Adds entries to stored pods."""
 
-    def __init__(self, client: Client, metrics: OperatorMetrics, recorder: Recorder) -> None:
-        self._client, self._metrics, self._recorder = client, metrics, recorder
+    def __init__(self, client: Client, metrics: OperatorMetrics, recorder: Recorder, aside: Aside) -> None:
+        self._client, self._metrics, self._recorder, self.aside = client, metrics, recorder, aside
         self.native_numeric = False
         #: How long a bound pod stays that a controller has not seen with its newest entry; 0: no grace.
         self.grace_seconds = 0
@@ -114,7 +117,9 @@ class Entries:
                     state = _State.of_document(
                         await self._client.get(PODS, metadata.name, metadata.namespace)
                     )
-                patch, done = self._patch(state, triples(), release, leaves)
+                patch, done = await self._patch(state, triples(), release, leaves)
+                about = ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)
+                self.warn(about, state.originals.values())
                 if patch is None:
                     return Written(version_of(state.version), state.node, done.added, done.left_out)
                 written = await self._client.patch(
@@ -135,10 +140,19 @@ class Entries:
             return Written(version_of(state.version), state.node, done.added, done.left_out)
         raise errors.Conflict(f"pod {metadata.namespace}/{metadata.name} is changed by others all the time")
 
-    def _patch(
+    def warn(self, about: ObjectReference, tolerations: Iterable[Document]) -> None:
+        """Record, once for each object, that one of its expressions is not evaluated any more."""
+        expressions = shared_expressions()
+        if not expressions.stopped:
+            return
+        identity = about.uid or f"{about.kind} {about.namespace}/{about.name}"
+        if warning := expressions.warning(identity, map(read_entry, tolerations)):
+            self._recorder.record(about, "Warning", STOPPED_REASON, warning)
+
+    async def _patch(
         self, state: _State, triples: Iterable[Triple], release: bool, leaves: Collection[str]
     ) -> tuple[Document | None, Completed]:
-        done = self._complete(state, triples)
+        done = await self._complete(state, triples)
         tolerations = ended(done.tolerations, leaves) if leaves else done.tolerations
         change: Document = {"tolerations": tolerations} if tolerations != state.tolerations else {}
         if release and GATE in state.gates:
@@ -147,19 +161,22 @@ class Entries:
             return None, Completed(state.tolerations, (), done.left_out)
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
 
-    def _complete(self, state: _State, triples: Iterable[Triple]) -> Completed:
+    async def _complete(self, state: _State, triples: Iterable[Triple]) -> Completed:
         """Complete a pod's list; for pods of one workload, which lack the same, that is done once."""
         shared = state.shared
-        if shared is None:
-            return complete(state.tolerations, state.originals, triples, self.native_numeric)
-        known = self._completed.get(shared)
-        if known is None or known[0] is not triples:
-            known = triples, complete(state.tolerations, state.originals, triples, self.native_numeric)
+        last = None if shared is None else self._completed.get(shared)
+        if last is not None and last[0] is triples:
+            return last[1]
+        expressions = has_expressions(state.originals.values())
+        completed = await self.aside.run(
+            expressions, complete, state.tolerations, state.originals, triples, self.native_numeric
+        )
+        if shared is not None:
             self._completed.pop(shared, None)
-            self._completed[shared] = known
+            self._completed[shared] = triples, completed
             while len(self._completed) > _MOST_COMPLETED:
                 del self._completed[next(iter(self._completed))]
-        return known[1]
+        return completed
 
     async def give_grace(self, pod: LoweredPod) -> None:
         """Give a bound pod time for the keys of its extended tolerations. Raises ApiError, Unreachable."""

@@ -1,15 +1,13 @@
 """HTTPS server of the webhooks: one AdmissionReview in, one out, on connections that stay open.
 
-Only the cluster's API server is heard. A request is judged by its head alone: POST to the path of a webhook behind a
+Only the cluster's API server is served. A request is judged by its head alone: POST to the path of a webhook behind a
 path secret, from a client certificate with an allowed name where such are asked for (the TLS handshake asks for the
 certificate itself). Anything else gets a short answer and the end of its connection, and no byte of its body is read.
-GET of the health pages is answered to anybody.
-Every pod of a cluster may connect, so connections that have proven nothing are few, have little time and make room for
-each other by address; one that has sent a request of the API server's is counted apart, and no stranger takes its
-place. Bodies are bounded by the bytes that have arrived of all of them.
-Open connections are ended on shutdown: an API server keeps using one as long as it is answered, and would otherwise
-never turn to the other replica.
-Not here: the answers (weir.operator.hooks), certificates and secrets (weir.operator.credentials).
+GET of the health pages needs no credential. Every pod of a cluster may connect, so connections that have proven nothing
+are few, have little time and make room for each other by address; one that has sent a request of the API server's is
+counted apart, and no other takes its place. Bodies are bounded by the bytes that have arrived of all of them. Open
+connections are ended on shutdown: an API server keeps using one as long as it is answered, and would otherwise never
+turn to the other replica.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ from weir.observe.logs import Log
 _LONGEST_HEAD: Final = 16 * 1024
 _LONGEST_BODY: Final = 8 * 1024 * 1024  # an API server takes objects of 3 MiB, and a review may hold two
 _ALL_BODIES: Final = 32 * 1024 * 1024  # of what has arrived and is not answered
-_RECEIVE_BYTES: Final = 64 * 1024  # that the system holds of a connection which is not read
 _STRANGER_SECONDS: Final = 5.0  # for a connection to prove itself
 _REQUEST_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 180.0
@@ -196,9 +193,7 @@ async def serving(
     def protocol() -> asyncio.BaseProtocol:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(_LONGEST_HEAD, loop), talk, loop)
 
-    listener = await listen(
-        protocol, host, port, tls, most_handshakes=_MOST_HANDSHAKES, receive_bytes=_RECEIVE_BYTES
-    )
+    listener = await listen(protocol, host, port, tls, most_handshakes=lambda: _MOST_HANDSHAKES)
     try:
         yield listener.port
     finally:

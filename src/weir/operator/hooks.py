@@ -1,36 +1,44 @@
 """Answers to webhook calls: the pure answer, or the barrier's, with a time limit and a count.
 
 Spec: stock.md 2 (dry runs write nothing and remember nothing), 5, 6, 9. A review changes nothing by itself: what it
-names is compared with what the cluster shows (weir.operator.shown), its taints are validated as an API server does, and
+names is compared with what the cluster shows, its taints are validated as an API server does, and
 what is held because of it is dropped unless the cluster shows it soon (weir.operator.holds). A replica that does not
 know the cluster yet answers 503, which the API server takes as no answer: `Fail` refuses then.
-Not here: the answers (weir.lowering.admission), HTTP and who is heard (weir.operator.hook_server).
+
+Whether the cluster shows the object that a webhook review speaks of. A review is a claim. The object that it says is
+being changed must be one that this replica has seen or that the API server gives when asked: by name and uid. Only a
+review about such an object may have an effect.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from weir import errors
-from weir.client.api import Unreachable
-from weir.client.cache import ObjectKey
+from weir.client.api import Client, Unreachable
+from weir.client.cache import Cache, ObjectKey
 from weir.client.events import Recorder, reference
 from weir.clock import Clock
 from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, respond
 from weir.lowering.daemonsets import daemonset_label
+from weir.lowering.node_labels import LabelRules
 from weir.lowering.templates import template_of
+from weir.lowering.tolerations import read_originals
 from weir.lowering.triples import Triple, listed, new_triples
+from weir.objects.kind import Kind
+from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
+from weir.operator.aside import Aside, has_expressions
 from weir.operator.barrier import Barrier, Busy, NoRoom, TimedOut, Unconfirmed
 from weir.operator.entries import Entries
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.rules import Rules
-from weir.operator.shown import Shown
-from weir.validate.taints import validate_taints
+from weir.validate.node import validate_taints
 
 Document = dict[str, Any]
 
@@ -40,6 +48,42 @@ LABELLING_SECONDS: Final = 8.0
 #: Of one write; a node has a handful.
 MOST_NEW_TAINTS: Final = 64
 _LONGEST_TEXT: Final = 300
+
+
+class Shown:
+    """Nodes and DaemonSets as the cluster shows them."""
+
+    def __init__(self, client: Client, nodes: Cache[Document], daemonsets: Cache[Document]) -> None:
+        self._client, self._nodes, self._daemonsets = client, nodes, daemonsets
+
+    async def node(self, request: Mapping[str, Any]) -> Document | None:
+        """Return the node whose update *request* announces, or None. Raises ApiError, Unreachable."""
+        return await self._find(by_kind("v1", "Node"), self._nodes, request)
+
+    async def named_node(self, name: str) -> Document | None:
+        """Return the node *name* as the API server has it now, or None. Raises ApiError, Unreachable."""
+        return await self._client.find(by_kind("v1", "Node"), name) if name else None
+
+    async def daemonset(self, request: Mapping[str, Any]) -> Document | None:
+        """Return the DaemonSet whose update *request* announces, or None. Raises ApiError, Unreachable."""
+        return await self._find(by_kind("apps/v1", "DaemonSet"), self._daemonsets, request)
+
+    async def _find(self, kind: Kind, cache: Cache[Document], request: Mapping[str, Any]) -> Document | None:
+        metadata = (request.get("oldObject") or {}).get("metadata") or {}
+        new = (request.get("object") or {}).get("metadata") or {}
+        name, namespace, uid = metadata.get("name"), metadata.get("namespace") or "", metadata.get("uid")
+        same = (new.get("name"), new.get("namespace") or "", request.get("name") or name) == (
+            name,
+            namespace,
+            name,
+        )
+        if not (same and isinstance(name, str) and isinstance(namespace, str) and name and uid):
+            return None
+        known = cache.get(ObjectKey(namespace, name))
+        if known is not None and known["metadata"].get("uid") == uid:
+            return known
+        found = await self._client.find(kind, name, namespace)
+        return found if found is not None and found["metadata"].get("uid") == uid else None
 
 
 class Hooks:
@@ -56,8 +100,9 @@ class Hooks:
         recorder: Recorder,
         label_nodes: Callable[[], Awaitable[None]],
         shown: Shown,
+        aside: Aside,
     ) -> None:
-        self._shown = shown
+        self._shown, self._aside = shown, aside
         self._clock, self._known, self._rules, self._label_nodes = clock, known, rules, label_nodes
         self._barrier, self._entries, self._metrics, self._recorder = barrier, entries, metrics, recorder
         self._log = Log("weir.operator")
@@ -93,7 +138,12 @@ class Hooks:
             runs_here=self._rules.runs_here,
             announced=self._rules.announced,
         )
-        decision = answer(path, request, cluster)
+        expressions = path == webhooks.POD_PATH and _has_expressions(request.get("object"))
+        if path == webhooks.NODE_LABELS_PATH:
+            expressions = any(map(has_expressions, self._rules.labels.daemonsets.values()))
+            if expressions:
+                cluster = _as_it_is_now(cluster, request)
+        decision = await self._aside.run(expressions, answer, path, request, cluster)
         if path == webhooks.DAEMONSET_PATH and decision.document is not None and not request.get("dryRun"):
             decision = await self._label_first(request, decision)
         return decision
@@ -180,6 +230,22 @@ class Hooks:
 
 def _not_shown(kind: str) -> Answer:
     return Answer(code=429, message=f"the cluster does not show this {kind} as the request has it, try again")
+
+
+def _as_it_is_now(cluster: Cluster, request: Mapping[str, Any]) -> Cluster:
+    """Return *cluster* with copies of what the loop changes while a thread reads it."""
+    rules, name = cluster.rules, (request.get("object") or {}).get("metadata", {}).get("name") or ""
+    running = {label for label in rules.daemonsets if cluster.runs_here(label, name)}
+    copied = LabelRules(dict(rules.requirements), dict(rules.daemonsets), set(rules.retired))
+    return replace(cluster, rules=copied, runs_here=lambda label, node: label in running)
+
+
+def _has_expressions(pod: Any) -> bool:
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    tolerations = spec.get("tolerations") if isinstance(spec, dict) else None
+    annotations = (pod.get("metadata") or {}).get("annotations") if isinstance(pod, dict) else None
+    originals = read_originals(annotations if isinstance(annotations, dict) else None)
+    return has_expressions([*(tolerations if isinstance(tolerations, list) else ()), *originals.values()])
 
 
 def _taints(node: Document) -> list[Document]:

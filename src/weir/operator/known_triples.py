@@ -3,18 +3,18 @@
 Spec: stock.md 6, step 1. A barrier on one replica and the release of a pod on another must not miss each other, so the
 table is in the cluster: a barrier writes the new triples there before it looks at pods, and a release reads them there
 after it has seen its pod. Each triple has a key of its own, so that adding is a merge patch that never conflicts.
-A triple that no node has had for `FORGOTTEN` is taken out; its entries in pods stay and do no harm. A triple's stamp is
-renewed when a barrier meets it again after `FRESH`, because one that is about to be taken out must not be relied on.
+A triple that no node has had for `HOLD_SECONDS` is taken out; its entries in pods stay and do no harm. A triple's
+stamp is renewed when a barrier meets it again `RENEW_SECONDS` after this replica wrote it, because one that is about to
+be taken out must not be relied on. Both are counted by the monotonic clock, from this replica's own write and from when
+the leader first saw the stamp, so that setting the time of day takes nothing out early.
 The table is bounded in rows and bytes, and only triples that an API server takes come in. Should it refuse a row all
 the same, that row is dropped, logged and counted, and the rest of the batch is written.
-Not here: which pods need an entry (weir.operator.entries), how many triples that no node shows may come in
-(weir.operator.holds).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from weir import errors
@@ -33,27 +33,17 @@ from weir.lowering.triples import (
     table_key,
 )
 from weir.objects.kinds import by_kind
-from weir.objects.times import format_time
+from weir.objects.times import format_micro_time
 from weir.observe.logs import Log
 from weir.operator.coalesced import Coalesced
 from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.views import version_of
 
 CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
-#: A stamp younger than this is relied on; one older than the second, of a triple that no node has, is taken out.
-FRESH: Final = timedelta(seconds=RENEW_SECONDS)
-FORGOTTEN: Final = timedelta(seconds=HOLD_SECONDS)
 
 
 class NotRecorded(WeirError):
     """A triple cannot come into the table; the text says why and what to do."""
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
 
 
 class KnownTriples:
@@ -62,6 +52,8 @@ class KnownTriples:
     def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
         self._client, self._clock, self._namespace = client, clock, namespace
         self._table: dict[Triple, str] = {}
+        self._seen: dict[Triple, float] = {}  #: when the stamp of each row was first seen, by `monotonic`
+        self._written: dict[Triple, float] = {}  #: when this replica last began to write each row
         self._version = 0
         self._wanted: set[Triple] = set()
         self._write = Coalesced(self._flush)
@@ -84,6 +76,12 @@ class KnownTriples:
             return  # an answer that was overtaken by a later one, or nothing new
         self._version = version
         before, self._table = self._table, read_table(config_map)
+        now = self._clock.monotonic()
+        self._seen = {
+            triple: self._seen[triple] if before.get(triple) == stamp else now
+            for triple, stamp in self._table.items()
+        }
+        self._written = {triple: at for triple, at in self._written.items() if triple in self._table}
         new = self._table.keys() - before.keys()
         if new or len(before) != len(self._table):
             self.known = (*WELL_KNOWN, *self._table)
@@ -95,11 +93,11 @@ class KnownTriples:
 
         Raises NotRecorded when one cannot come in, and what the write raises.
         """
-        limit = self._clock.now() - FRESH
+        limit = self._clock.monotonic() - RENEW_SECONDS
         wanted = [
             triple
             for triple in triples
-            if not triple.conditional and _moment(self._table.get(triple, "")) < limit
+            if not triple.conditional and not self._written.get(triple, -math.inf) >= limit
         ]
         if not wanted:
             return
@@ -128,8 +126,10 @@ class KnownTriples:
 
     async def _write_rows(self, batch: list[Triple]) -> None:
         """Write rows in one patch; where the API server calls it invalid, in two, down to the row that is at fault."""
+        began = self._clock.monotonic()
         try:
-            self._take(await self._patch(table_data(batch, format_time(self._clock.now()))))
+            self._take(await self._patch(table_data(batch, format_micro_time(self._clock.now()))))
+            self._written |= {triple: began for triple in batch if triple in self._table}
         except (errors.Invalid, errors.BadRequest, errors.RequestTooLarge) as error:
             if len(batch) == 1:
                 self.dropped()
@@ -164,10 +164,8 @@ class KnownTriples:
 
     async def forget(self, in_use: set[Triple]) -> tuple[Triple, ...]:
         """Take out what no node has and no barrier has met for long; return it. The leader's duty."""
-        limit = self._clock.now() - FORGOTTEN
-        old = [
-            triple for triple, used in self._table.items() if triple not in in_use and _moment(used) < limit
-        ]
+        limit = self._clock.monotonic() - HOLD_SECONDS
+        old = [triple for triple, since in self._seen.items() if triple not in in_use and since < limit]
         if not old:
             return ()
         patch = {

@@ -1,7 +1,7 @@
-"""Does this cluster evaluate `Gt` and `Lt` itself?
+"""Detection of clusters that evaluate `Gt` and `Lt` themselves.
 
-Spec: stock.md 12. Asked by a server-side dry run of a PodTemplate: the server validates its tolerations as a pod's, and
-no webhook of weir's is called for it. Where the answer is yes, numeric operators are left alone.
+Spec: stock.md 12. Tested by a server-side dry run of a PodTemplate: the server validates its tolerations as a pod's,
+and no webhook of weir's is called for it. On such clusters numeric operators are not lowered.
 """
 
 from __future__ import annotations

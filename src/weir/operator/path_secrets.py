@@ -1,13 +1,12 @@
-"""Secrets in the path of the webhooks: only a caller that knows one is heard.
+"""Secrets in the path of the webhooks, which authenticate the API server.
 
 The webhook configurations, which the API server reads and few others may, name the path `/<secret>/pods` and so on. The
-secrets are kept in the installation's Secret. Rotation needs no leader and no step that all replicas take together:
-a new secret is accepted as soon as a replica has read it, is written into the configurations once it is `SETTLED` (by
-then every replica has read it), and the one before it is accepted for `OVERLAP` after that.
-A secret in a path can be seen by others than the API server: it prints the URL of a webhook that it cannot reach to
-whoever made the request. So secrets are rotated daily, and by a process that starts, which may follow such an outage;
-and a review is never believed by itself (weir.operator.hooks).
-Not here: where secrets are stored and how the configurations get them (weir.operator.credentials).
+secrets are kept in the installation's Secret. Rotation needs no leader and no step that all replicas take together: a
+new secret is accepted as soon as a replica has read it, is written into the configurations once it is `SETTLED` (by
+then every replica has read it), and the one before it is accepted for `OVERLAP` after that. A secret in a path can be
+seen by others than the API server: it prints the URL of a webhook that it cannot reach to the client of the request. So
+secrets are rotated daily, and by a process that starts, which may follow such an outage; and a review is never believed
+by itself (weir.operator.hooks).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import hmac
 import json
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -34,6 +34,10 @@ OVERLAP: Final = timedelta(minutes=10)
 _BYTES: Final = 24
 _SECRET: Final = re.compile(f"[0-9a-f]{{{2 * _BYTES}}}")
 _MOST: Final = 4
+
+#: When the replica first saw each secret, by its own clock (weir.clock.Moment).
+Seen = Mapping[str, datetime]
+NOT_SEEN: Final[Seen] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +68,23 @@ class PathSecrets:
         matches = [hmac.compare_digest(text, secret.encode()) for secret, _ in self.made]  # all are compared
         return any(matches)
 
-    def in_use(self, now: datetime) -> tuple[str, ...]:
+    def in_use(self, now: datetime, seen: Seen = NOT_SEEN) -> tuple[str, ...]:
         """Return the secrets that a configuration may name: the newest settled one first, then those after it."""
-        settled = [i for i, (_, when) in enumerate(self.made) if _age(when, now) >= SETTLED]
+        settled = [i for i, each in enumerate(self.made) if _held(each, now, seen) >= SETTLED]
         first = settled[-1] if settled else 0
         return tuple(secret for secret, _ in self.made[first:])
 
 
-def renewed(found: PathSecrets | None, now: datetime, *, rotate_after: timedelta = ROTATION) -> PathSecrets:
+def renewed(
+    found: PathSecrets | None,
+    now: datetime,
+    *,
+    rotate_after: timedelta = ROTATION,
+    seen: Seen = NOT_SEEN,
+) -> PathSecrets:
     """Return secrets with a new one where the newest is older than *rotate_after*: *found* itself where nothing is due.
+
+    By date a secret is rotated; *seen* keeps one from being dropped early when the time of day is set.
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,7 +97,7 @@ def renewed(found: PathSecrets | None, now: datetime, *, rotate_after: timedelta
     """
     made = found.made if found is not None else ()
     # the secret after this one has been in the configurations for the overlap
-    ended = [i for i in range(len(made) - 1) if _age(made[i + 1][1], now) >= SETTLED + OVERLAP]
+    ended = [i for i in range(len(made) - 1) if _held(made[i + 1], now, seen) >= SETTLED + OVERLAP]
     kept = made[ended[-1] + 1 :] if ended else made
     if not kept or _age(kept[-1][1], now) >= max(rotate_after, SETTLED):
         kept = (*kept, (secrets.token_hex(_BYTES), now))[-_MOST:]
@@ -95,6 +107,13 @@ def renewed(found: PathSecrets | None, now: datetime, *, rotate_after: timedelta
 def _age(made: datetime, now: datetime) -> timedelta:
     """Return how long ago *made* was; a time ahead of a clock that was set back counts as past."""
     return abs(now - made)
+
+
+def _held(made: tuple[str, datetime], now: datetime, seen: Seen) -> timedelta:
+    """Return how long a secret has been there, by its date and by the replica's own clock: the shorter."""
+    secret, when = made
+    age = _age(when, now)
+    return min(age, now - seen[secret]) if secret in seen else age
 
 
 def redacted(text: str) -> str:

@@ -1,9 +1,8 @@
-"""Who gives pods without a node the entries they lack? One queue for every barrier and for the controller.
+"""Queue of pending pods that lack entries, shared by all barriers and the controller.
 
 Spec: stock.md 3 and 6. Each patch brings a pod up to the whole table, so a pod that ten barriers wait for is patched
-once: whoever asks while it still waits for its turn is served by that turn, whoever asks later by another. Turns that a
-node write waits for come first; the others leave room on the server for everybody else.
-Not here: who waits for what (weir.operator.barrier), the patches themselves (weir.operator.entries).
+once: requests that arrive while it is queued share that patch, later ones get another. Patches that a node write waits
+for come first; the others are limited to leave room on the server.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from weir.client.cache import Cache, ObjectKey
 from weir.lowering.triples import Triple
+from weir.operator.aside import has_expressions
 from weir.operator.entries import Entries, Written, lacks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.views import LoweredPod
@@ -44,12 +44,14 @@ class PendingPods:
         With *node* only those that may come there: a DaemonSet's pod is made for one node and is bound to no other.
         """
         found: list[LoweredPod] = []
-        for number, pod in enumerate(self._pods.by_index("node", "")):
+        for number, pod in enumerate(list(self._pods.by_index("node", ""))):
             if number % _IN_ONE_GO == _IN_ONE_GO - 1:
                 await asyncio.sleep(0)  # hooks are answered in between
             if node and pod.target and pod.target != node:
                 continue
-            if lacks(pod, triples, self._entries.native_numeric):
+            expressions = pod.tolerations is not None and has_expressions(pod.tolerations.originals.values())
+            native = self._entries.native_numeric
+            if await self._entries.aside.run(expressions, lacks, pod, triples, native):
                 found.append(pod)
         return found
 

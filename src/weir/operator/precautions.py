@@ -1,9 +1,8 @@
-"""Which precautions does this control plane call for? Grace entries where the confirm step alone may not be enough.
+"""Grace entries by default on control planes where the confirm step alone may not be enough.
 
-Spec: stock.md 7, 11. They are given by default where a kube-controller-manager that takes over may read older pods
+Spec: stock.md 7, 11. They are written where a kube-controller-manager that takes over may read older pods
 (several API servers), and where taint eviction runs apart from endpoint slices, so that a sign of the one says nothing
-about the other. The second is also said aloud: in the log, as an event on the sentinel, in a metric.
-Not here: looking at the control plane (weir.operator.control_plane), grace entries (weir.lowering.grace).
+about the other. The second is also reported: in the log, as an event on the sentinel, in a metric.
 """
 
 from __future__ import annotations

@@ -3,13 +3,12 @@
 Every replica keeps the rules, because every replica answers the hook that labels nodes. A label is one DaemonSet's: a
 template that names another's is not believed, and neither is a DaemonSet of which a review speaks before the cluster
 shows it, for longer than a moment (weir.operator.holds).
-Not here: what a rule says about a node (weir.lowering.node_labels).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from weir.client.cache import Cache, ObjectKey
@@ -62,6 +61,11 @@ class Rules:
         """Return the tolerations of the DaemonSet in *namespace* that has this label, or None."""
         owner = self._owners.get(label)
         return self.labels.daemonsets.get(label) if owner and owner.namespace == namespace else None
+
+    def daemonsets(self) -> Iterator[tuple[ObjectKey, list[Document]]]:
+        """Yield the DaemonSets that have a label, with their tolerations."""
+        for label, owner in self._owners.items():
+            yield owner, self.labels.daemonsets.get(label) or []
 
     def _pod(self, old: LoweredPod | None, new: LoweredPod | None) -> None:
         before = old.requirements if old is not None else ()
@@ -143,12 +147,12 @@ class Rules:
             self.changed()
 
 
-def daemon_index(pod: LoweredPod) -> Iterable[str]:
+def daemon_index(pod: LoweredPod) -> Sequence[str]:
     """Return where a DaemonSet's pod is found: by its label and its node."""
     return (f"{pod.label} {pod.target}",) if pod.label and pod.target else ()
 
 
-def node_index(pod: LoweredPod) -> Iterable[str]:
+def node_index(pod: LoweredPod) -> Sequence[str]:
     """Return where a lowered pod is found: by its node, "" while it has none."""
     return (pod.node,) if pod.lowered else ()
 

@@ -1,8 +1,7 @@
-"""The operator, put together: copies of the cluster, the hooks on every replica, the controller on one.
+"""Composition of the operator: informers, the hooks on every replica, the controller on the leader.
 
-Spec: stock.md. Hooks are answered as soon as this replica knows the cluster, elected or not. The order at the start:
+Spec: stock.md. Hooks are answered as soon as this replica's caches are synced, elected or not. The order at the start:
 what the cluster has itself, the sentinel, the copies of its objects, the table; then hooks, then acting.
-Not here: serving (weir.operator.hook_server), credentials (weir.operator.credentials), flags (weir.cli.operator).
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
 from weir.objects.kinds import by_kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
+from weir.operator.aside import Aside
 from weir.operator.barrier import Barrier
 from weir.operator.controller import NODES, Controller
 from weir.operator.entries import PODS, Entries
-from weir.operator.hooks import Hooks
+from weir.operator.hooks import Hooks, Shown
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.native import has_numeric
@@ -35,7 +35,6 @@ from weir.operator.pending import PendingPods
 from weir.operator.precautions import Precautions
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
-from weir.operator.shown import Shown
 from weir.operator.stand_by import StandBy
 from weir.operator.views import LoweredPod, pod_decoder
 
@@ -133,7 +132,8 @@ class Operator:
         self.known = KnownTriples(client, clock, namespace)
         self.known.dropped = self.metrics.dropped.child().inc
         self.taints = NodeTaints(self._nodes.cache)
-        self.entries = Entries(client, self.metrics, self._recorder)
+        self._aside = Aside(clock)
+        self.entries = Entries(client, self.metrics, self._recorder, self._aside)
         self.rules = Rules(clock, pods, self._daemonsets.cache, self._volumes.cache)
         self.sentinel = Sentinel(client, clock, namespace, pods, self._slices.cache, self.metrics)
         self._pending = PendingPods(pods, self.known, self.entries)
@@ -187,6 +187,7 @@ class Operator:
             self._recorder,
             self.controller.label_nodes,
             Shown(client, self._nodes.cache, self._daemonsets.cache),
+            self._aside,
         )
         self._ready = asyncio.Event()
         self.metrics.known.look = lambda: float(len(self.known.known))
@@ -239,6 +240,7 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await self._pending.stop()
+            self._aside.stop()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _act(self) -> None:

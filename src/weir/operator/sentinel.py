@@ -1,11 +1,9 @@
-"""Has everybody seen the pods as they are now? This replica itself, and kube-controller-manager.
+"""Confirmation that this replica and kube-controller-manager have read every pod written so far.
 
-Spec: stock.md 7. Pods come in one order, by resourceVersion. So after the sentinel pod was changed, whoever shows that
-change has seen every pod written before it. This replica shows it in its own copy (`catch_up`); kube-controller-manager
-in the EndpointSlice that it writes (`confirm`). Many callers share one change.
-What surprises: the counter is raised from the stored pod with its resourceVersion, so that of several replicas none
-ever lowers it.
-Not here: the pod, the Service and the counter's form (weir.lowering.sentinel).
+Spec: stock.md 7. Pods come in one order, by resourceVersion. So a component that shows a change of the sentinel pod has
+seen every pod written before it. This replica shows it in its own copy (`catch_up`); kube-controller-manager in the
+EndpointSlice that it writes (`confirm`). Many callers share one change. The counter is raised from the stored pod with
+its resourceVersion, so that of several replicas none ever lowers it.
 """
 
 from __future__ import annotations

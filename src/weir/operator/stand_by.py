@@ -1,10 +1,9 @@
-"""Who releases a pod when the leader is gone? Any replica, after a moment.
+"""Release of gated pods by any replica while there is no leader.
 
-A leader that is killed holds its Lease for as long as it lasts, and nobody leads meanwhile. Releasing needs no leader:
+A leader that is killed holds its Lease until it expires, and there is no leader meanwhile. Releasing needs no leader:
 what orders it with barriers is the table of triples and the pod's resourceVersion, wherever it is done
-(weir.operator.barrier). The leader only saves the others the work. So a pod that is still held after a few seconds is
-released by whoever sees it.
-Not here: what a release is (weir.operator.controller).
+(weir.operator.barrier). The leader only saves the others the work. So a pod that is still gated after a few seconds is
+released by any replica.
 """
 
 from __future__ import annotations

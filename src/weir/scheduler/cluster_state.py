@@ -25,6 +25,7 @@ from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.pod_class import differently_resized
+from weir.scheduler.profiling import PluginProfiler
 from weir.scheduler.queue import SchedulingQueue
 from weir.scheduler.queueing_hints import ClusterEvent, QueueingHints, node_events, pod_events
 from weir.taints.expression import Expressions
@@ -77,6 +78,10 @@ class ClusterState:
             )
             for profile in config.profiles
         }
+        self.profiler = PluginProfiler(metrics.plugin_duration) if config.profiling else None
+        if self.profiler is not None:
+            for engine in self.engines.values():
+                engine.profile_plugins(self.profiler)
         self.hints = QueueingHints(
             {name: engine.profile.registered_events() for name, engine in self.engines.items()}
         )
@@ -148,20 +153,18 @@ class ClusterState:
             self.pods[new.key] = new
             assumed = self.assumed.pop(new.key, None)
             confirmed = assumed is not None and assumed.spec.node_name == new.spec.node_name
-            if (
-                new.metadata.deletion_timestamp
-                or (
-                    not confirmed
-                    and (
-                        known is None
-                        or known.spec != new.spec
-                        or known.metadata.labels != new.metadata.labels
-                    )
-                )
-                or (known is not None and differently_resized(known, new))
-            ):
-                engine = self.engine_of(new)
-                self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
+            changed = known is None or (
+                (known.spec is not new.spec and known.spec != new.spec)
+                or known.metadata.labels != new.metadata.labels
+            )
+            resized = known is not None and differently_resized(known, new)
+            leaves = bool(new.metadata.deletion_timestamp)
+            counted = self.table.class_of(new.key) if leaves and not changed and not resized else None
+            if counted is not None:
+                self.table.change_class(new.key, self.engine_of(new).classes.terminating(counted))
+            elif leaves or resized or (changed and not confirmed):
+                classes = self.engine_of(new).classes
+                self.table.add_pod(new.key, classes.of(_unbound(new)), new.spec.node_name)
         for event in pod_events(old, new):
             self.on_event(event)
 

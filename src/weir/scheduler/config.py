@@ -51,6 +51,7 @@ class SchedulerConfig:
     registry: Registry = IN_TREE_REGISTRY  #: the plugins that profiles choose from
     qps: float = 0.0  #: writes a second; 0: no limit
     burst: int = BURST  #: and at once
+    profiling: bool = False  #: time every call of every plugin
     kubeconfig: str = ""  #: the file that says where the cluster is; "": as the command line says
 
 

@@ -38,10 +38,12 @@ from weir.scheduler.framework import (
 from weir.scheduler.node_columns import Bools, Ints, Rows
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
+from weir.scheduler.plugins.taint_toleration import NAME as TAINT_TOLERATION
 from weir.scheduler.plugins.taint_toleration import JudgedTaints
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.scheduler.pod_counts import Namespaces, PodCounts
 from weir.scheduler.profile import Profile, ProfileArguments
+from weir.scheduler.profiling import PluginProfiler
 from weir.scheduler.volumes import Storage
 
 if TYPE_CHECKING:
@@ -193,7 +195,8 @@ class Engine:
         feasibility = self.start_cycle(pod)
         try:
             feasible = self._feasible(feasibility, self.table.ordered, nominated or {})
-            return frozenset(self._name(int(row)) for row in np.flatnonzero(feasible))
+            flags = feasible.tolist()
+            return frozenset(name for name, row in self.table.row_of.items() if flags[row])
         except PluginError:
             return frozenset()
 
@@ -230,6 +233,12 @@ class Engine:
                 self.classes.forget(2 * most)
         self._feasibilities[pod_class] = feasibility  # the most recently used is last
         return feasibility
+
+    def profile_plugins(self, profiler: PluginProfiler) -> None:
+        """Time every call of a plugin from now on, expressions of tolerations included."""
+        self.profile.profiler = profiler
+        judge = self.judged_taints.judge
+        judge.advance = profiler.timed(TAINT_TOLERATION, "Filter", judge.advance)  # type: ignore[method-assign]
 
     def time_plugins(self, feasibility: Feasibility) -> Iterator[tuple[str, float]]:
         """Yield how long each filter takes to judge one node, for a sample of attempts."""

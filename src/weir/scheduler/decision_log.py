@@ -11,7 +11,6 @@ from functools import partial
 
 from weir.clock import Clock
 from weir.objects.core import Node, NodeSelectorRequirement, Pod, Taint, Toleration
-from weir.objects.resource import ResourceClaim
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.scheduler.claims import Claims
@@ -68,8 +67,7 @@ class DecisionLog:
 
     def note_devices(self, claims: Claims, pod: Pod) -> None:
         """Log device taints that the tolerations of a rejected pod's claims could not be compared with."""
-        found = claims.of_pod(pod)
-        asked = [] if isinstance(found, str) else [each for claim in found for each in _tolerations(claim)]
+        asked = list(filter(compares, device_tolerations(claims, pod)))
         for device in claims.tracker.current_devices() if asked else ():
             self._unreadable.look(
                 asked,
@@ -100,11 +98,13 @@ class DecisionLog:
                     )
 
 
-def _tolerations(claim: ResourceClaim) -> Iterator[Toleration]:
-    """Yield the tolerations of a claim's requests that compare values."""
-    for request in claim.spec.devices.requests or ():
-        for asked in (request.exactly, *(request.first_available or ())):
-            yield from filter(compares, (asked.tolerations if asked else None) or ())
+def device_tolerations(claims: Claims, pod: Pod) -> Iterator[Toleration]:
+    """Yield the tolerations of the requests of a pod's claims."""
+    found = claims.of_pod(pod) if pod.spec.resource_claims else ()
+    for claim in () if isinstance(found, str) else found:
+        for request in claim.spec.devices.requests or ():
+            for asked in (request.exactly, *(request.first_available or ())):
+                yield from (asked.tolerations if asked else None) or ()
 
 
 def _requirements(pod: Pod) -> list[NodeSelectorRequirement]:

@@ -7,7 +7,7 @@ pod that arrives before its node is kept and counted once the node is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -84,8 +84,9 @@ class NodeTable:
         self.taint_list: Ids = np.zeros(self._capacity, np.int32)
         self.taint_lists: list[tuple[Taint, ...]] = [()]
         self._taint_list_number: dict[tuple[Taint, ...], int] = {(): 0}
+        self._taint_list_nodes = [0]  #: how many nodes carry each taint list
         self._most_taint_lists = LEAST_INTERNED
-        self.taint_version = 0  #: changes with every new taint list
+        self.taint_version = 0  #: changes when a node is the first to carry a taint list
         self.taint_generation = 0  #: changes when taint lists get other numbers
 
         self.pods: list[dict[str, PodClass]] = []  #: by row
@@ -124,7 +125,7 @@ class NodeTable:
             row = self._new_row(node.name)
         self.nodes[row] = node
         self.unschedulable[row] = bool(node.spec.unschedulable)
-        self.taint_list[row] = self._number_of(node.taints)
+        self._put_taint_list(row, self._number_of(node.taints))
         if len(self.taint_lists) > self._most_taint_lists:
             self._forget_taint_lists()
         for key, column in self.labels.items():
@@ -159,7 +160,7 @@ class NodeTable:
         self.overcommitted.discard(row)
         self.state[:, row] = 0
         self.fresh.pop(row, None)
-        self.taint_list[row] = 0
+        self._put_taint_list(row, 0)
         for resource in self.resources.values():
             resource.alloc[row] = resource.used[row] = 0
         for column in self.labels.values():
@@ -258,8 +259,16 @@ class NodeTable:
         if number is None:
             number = self._taint_list_number[bare] = len(self.taint_lists)
             self.taint_lists.append(bare)
-            self.taint_version += 1
+            self._taint_list_nodes.append(0)
         return number
+
+    def _put_taint_list(self, row: int, number: int) -> None:
+        nodes = self._taint_list_nodes
+        nodes[self.taint_list[row]] -= 1
+        nodes[number] += 1
+        if number and nodes[number] == 1:
+            self.taint_version += 1
+        self.taint_list[row] = number
 
     def _forget_taint_lists(self) -> None:
         """Keep the taint lists that nodes carry: numeric taints that are rewritten for ever do not add up."""
@@ -268,6 +277,7 @@ class NodeTable:
         self.taint_list[:] = numbers + 1
         self.taint_lists = [(), *(self.taint_lists[number + 1] for number in used)]
         self._taint_list_number = {taints: number for number, taints in enumerate(self.taint_lists)}
+        self._taint_list_nodes = np.bincount(self.taint_list, minlength=len(self.taint_lists)).tolist()
         self._most_taint_lists = max(LEAST_INTERNED, 2 * len(self.taint_lists))
         self.taint_version += 1
         self.taint_generation += 1
@@ -322,6 +332,10 @@ class NodeTable:
         self.row_of_pod[key] = row
         self._account(row, pod_class, 1)
 
+    def expect_pods(self, node_name: str, pods: Mapping[str, PodClass]) -> None:
+        """Count *pods* on a node as soon as it comes."""
+        self._homeless.setdefault(node_name, {}).update(pods)
+
     def load_pods(self, node_name: str, pods: Iterable[tuple[str, PodClass]]) -> None:
         """Count many new pods on a node that is here: the same as `add_pod` for each, its amounts written once."""
         row = self.row_of[node_name]
@@ -342,6 +356,23 @@ class NodeTable:
                 waiting.pop(key, None)
             return
         self._account(row, self.pods[row].pop(key), -1)
+
+    def class_of(self, key: str) -> PodClass | None:
+        """Return the class a pod is counted as, None when it is on no node that is here."""
+        row = self.row_of_pod.get(key)
+        return None if row is None else self.pods[row][key]
+
+    def change_class(self, key: str, pod_class: PodClass) -> None:
+        """Count a pod that is here as one of another class, which requests the same."""
+        row = self.row_of_pod[key]
+        old = self.pods[row][key]
+        if old is pod_class:
+            return
+        self.pods[row][key] = pod_class
+        for listener in self._listeners:
+            listener(row, old, -1)
+            listener(row, pod_class, 1)
+        self._note(row)
 
     def _account(self, row: int, pod: PodClass, sign: int) -> None:
         column = self.fresh.get(row) or self.state[:, row].tolist()

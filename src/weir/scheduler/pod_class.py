@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
+import msgspec
+from msgspec.structs import astuple
+
+from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint
+from weir.objects.pod_reader import relevant_volumes
 from weir.objects.requests import (
     HostPort,
     has_allocated_resources,
@@ -43,7 +47,7 @@ class PodClass:
     nonzero_memory: int
     host_ports: tuple[HostPort, ...]
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         return self.pod.metadata.namespace or "default"
 
@@ -59,7 +63,7 @@ class PodClass:
     def tolerations(self) -> tuple[Toleration, ...]:
         return self.pod.spec.tolerations or ()
 
-    @property
+    @cached_property
     def affinity(self) -> Affinity | None:
         return self.pod.spec.affinity
 
@@ -95,6 +99,7 @@ def with_tag(image: str) -> str:
 
 #: So many classes are known; a pod of one that was forgotten is of a new class.
 _MOST_CLASSES: Final = 16384
+_MOST_SPECS: Final = 4096
 
 
 @dataclass
@@ -102,21 +107,61 @@ class PodClasses:
     """Hands out one PodClass for all pods that scheduling does not distinguish."""
 
     _known: dict[Hashable, PodClass] = field(default_factory=dict)
+    #: by the identity of containers that pods share: one of them, and its class
+    _by_spec: dict[int, tuple[Pod, PodClass]] = field(default_factory=dict)
+    _terminating: dict[PodClass, PodClass] = field(default_factory=dict)
 
     def of(self, pod: Pod) -> PodClass:
         """Return the class of *pod*."""
+        key_of_spec = id(pod.spec.containers)
+        alike = self._by_spec.get(key_of_spec)
+        if alike is not None and _is_alike(alike[0], pod):
+            return alike[1]
         key = class_key(pod)
-        found = self._known.get(key)
-        if found is None:
+        pod_class = self._known.get(key)
+        if pod_class is None:
             if len(self._known) >= _MOST_CLASSES:
                 self.forget(_MOST_CLASSES // 2)
-            found = self._known[key] = build(pod, key)
-        return found
+            pod_class = self._known[key] = build(pod, key)
+        if len(self._by_spec) >= _MOST_SPECS:
+            self._by_spec.clear()
+        self._by_spec[key_of_spec] = (pod, pod_class)
+        return pod_class
+
+    def terminating(self, pod_class: PodClass) -> PodClass:
+        """Return the class of pods of *pod_class* that are being deleted."""
+        if pod_class.terminating:
+            return pod_class
+        known = self._terminating.get(pod_class)
+        if known is None:
+            if len(self._terminating) >= _MOST_CLASSES:
+                self._terminating.clear()
+            pod = pod_class.pod
+            metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="now")
+            known = self._terminating[pod_class] = self.of(msgspec.structs.replace(pod, metadata=metadata))
+        return known
 
     def forget(self, keep: int) -> None:
         """Drop the oldest classes beyond *keep*, so that a long life does not fill memory."""
         while len(self._known) > keep:
             self._known.pop(next(iter(self._known)))
+
+
+def _is_alike(one: Pod, other: Pod) -> bool:
+    """Return whether pods are certainly of one class: what their keys are made of is the same or equal."""
+    mine, its = one.metadata, other.metadata
+    return (
+        one.spec.containers is other.spec.containers
+        and (one.spec is other.spec or astuple(one.spec) == astuple(other.spec))
+        and (
+            one.status is other.status or not (has_allocated_resources(one) or has_allocated_resources(other))
+        )
+        and mine.namespace == its.namespace
+        and mine.labels == its.labels
+        and mine.owner_references == its.owner_references
+        and mine.deletion_timestamp == its.deletion_timestamp
+        and (mine.uid == its.uid or not any(volume.ephemeral for volume in one.spec.volumes or ()))
+    )
 
 
 def class_key(pod: Pod) -> Hashable:
@@ -149,15 +194,8 @@ def class_key(pod: Pod) -> Hashable:
     )
 
 
-def relevant_volumes(pod: Pod) -> tuple[Volume, ...]:
-    """Return the volumes a node is chosen by; the token volume every pod has, with a name of its own, is none."""
-    return tuple(v for v in pod.spec.volumes or () if v != Volume(name=v.name))
-
-
 def _frozen(value: object) -> Hashable:
     """Return *value* in a hashable form; dicts and nested views have none of their own."""
-    import msgspec
-
     return msgspec.json.encode(value, order="sorted")
 
 

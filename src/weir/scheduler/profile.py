@@ -33,6 +33,7 @@ from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.profile_arguments import ProfileArguments as ProfileArguments
+from weir.scheduler.profiling import PluginProfiler
 from weir.scheduler.queueing_hints import RegisteredEvents
 from weir.scheduler.resource_scores import DefaultResources, default_resources
 
@@ -51,6 +52,7 @@ class ClassPlugins:
     cluster_scores: list[tuple[ClusterScorePlugin, int]] = field(default_factory=list)
     reserves: list[ReservePlugin] = field(default_factory=list)
     stale_checks: list[Callable[[], bool]] = field(default_factory=list)
+    fused: bool = True  #: the default resource plugins may be evaluated in one step
     counters: list[Any] | None = None  #: of the metrics that every decision about the class adds to
 
     def __post_init__(self) -> None:
@@ -64,8 +66,8 @@ class ClassPlugins:
         for plugin, weight in self._scores(Scope.PODS, normalized=True):
             self.cluster_scores.append((_Normalized(plugin), weight))
         #: set when the plugins that look at pods on nodes are those there is a faster twin of
-        self.default_resources: DefaultResources | None = default_resources(
-            self.pods_filters, self.pods_scores
+        self.default_resources: DefaultResources | None = (
+            default_resources(self.pods_filters, self.pods_scores) if self.fused else None
         )
 
         #: the filter that may evaluate the best nodes first (weir.scheduler.best_first), if any
@@ -131,6 +133,7 @@ class Profile:
         self.plugins = registry.make(handle)
         weights = self.arguments.weights
         self.weights: Mapping[str, int] = registry.default_weights if weights is None else weights
+        self.profiler: PluginProfiler | None = None
 
     def registered_events(self) -> RegisteredEvents:
         """Return the events each plugin registers for, with their hints."""
@@ -145,6 +148,9 @@ class Profile:
     def for_class(self, pod: PodClass) -> ClassPlugins:
         """Return what every plugin has to say about *pod*."""
         said = {name: plugin.for_class(pod) for name, plugin in self.plugins.items()}
+        if self.profiler is not None:
+            for name, extensions in said.items():
+                self.profiler.time(name, extensions)
         filtering = self._in_order({name: each for name, each in said.items() if self._filters(name)})
         scoring = {name: each for name, each in said.items() if self._scores(name)}
         return ClassPlugins(
@@ -166,6 +172,7 @@ class Profile:
             ],
             reserves=[each.reserve for each in filtering.values() if each.reserve is not None],
             stale_checks=[each.stale for each in said.values() if each.stale is not None],
+            fused=self.profiler is None,
         )
 
     def _in_order(self, said: dict[str, Extensions]) -> dict[str, Extensions]:

@@ -242,7 +242,9 @@ class Scheduler(ScheduleOne):
         def ready() -> bool:
             return all(each.cache.synced for kind, each in self.informers.items() if kind not in self._absent)
 
-        return pages(metrics, ready)
+        standard = pages(metrics, ready)
+        profiler = self.state.profiler
+        return standard if profiler is None else {**standard, "/debug/plugins": profiler.page}
 
     def _has_work(self) -> bool:
         """Whether pods wait to be placed or bound: events about those that were can wait a moment."""

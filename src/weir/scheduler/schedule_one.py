@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -26,7 +27,7 @@ from weir.observe.logs import Log
 from weir.scheduler.claim_writes import deallocate
 from weir.scheduler.cluster_state import ClusterState
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.decision_log import DecisionLog, ref
+from weir.scheduler.decision_log import DecisionLog, device_tolerations, ref
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError, Reservation
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
@@ -91,8 +92,10 @@ class ScheduleOne:
             return
         self._note_decision(engine, pod, answer, perf_counter() - began)
         self._decision_log.note(engine, pod, answer)
-        if warning := self.expressions.warning(pod.metadata.uid, pod.tolerations):
-            self._reporter.record_event(pod, "Warning", STOPPED_REASON, "Scheduling", warning)
+        if self.expressions.stopped:
+            tolerations = chain(pod.tolerations, device_tolerations(self.state.claims, pod))
+            if warning := self.expressions.warning(pod.metadata.uid, tolerations):
+                self._reporter.record_event(pod, "Warning", STOPPED_REASON, "Scheduling", warning)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
             self.state.assume(pod, answer.node)
@@ -109,7 +112,7 @@ class ScheduleOne:
         feasibility = engine.feasibility(pod)
         self.metrics.note_decision(feasibility, answer, profile, seconds)
         self._decisions += 1
-        if self._decisions % SAMPLE == 0:
+        if self._decisions % SAMPLE == 1 and self.state.profiler is None:
             for plugin, took in engine.time_plugins(feasibility):
                 self.metrics.plugin_duration.child(plugin, "Filter", "Success").observe(took)
 
@@ -172,7 +175,10 @@ class ScheduleOne:
                 if promise.end() and isinstance(promise, ClaimReservation):
                     self.state.informers.devices_changed(promise.pools)
         self._end_turn(item)
-        profile = pod.spec.scheduler_name
+        self._note_binding(item, node, started)
+
+    def _note_binding(self, item: QueuedPod, node: str, started: float) -> None:
+        pod, profile = item.pod, item.pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
         self.metrics.attempt_duration.child("scheduled", profile).observe(self.clock.monotonic() - started)
         self.metrics.pod_attempts.child().observe(item.attempts)

@@ -73,7 +73,7 @@ class ClusterLifecycle(ABC):
         holding: Iterable[Document] = (),
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
-        seats: Mapping[str, list[tuple[str, PodClass]]] | None = None,
+        seats: Mapping[str, Mapping[str, PodClass]] | None = None,
         usage: UsageModel = USAGE,
         event_reasons: frozenset[str] | None = None,
     ) -> None:
@@ -136,7 +136,7 @@ class ClusterLifecycle(ABC):
         )
         keep = options.compaction_seconds
         store = MemoryStore(
-            time=self.clock.time, keep_seconds=keep, revision=self._first_revision, items=items
+            time=self.clock.steady_time, keep_seconds=keep, revision=self._first_revision, items=items
         )
         running = await build(options, store, self.clock)
         running.chores.append(

@@ -1,16 +1,22 @@
 """All components except the API server, in one process, each with its own client, gates and seed.
 
 Used by `weir.simulation.cluster.Cluster` under virtual time and by `weir up --in-one-process`.
+
+In-process clients of components that share the server's process.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from weir.apiserver.running import Running
-from weir.client.api import Client
+from weir.apiserver.transport.http import Request
+from weir.client.api import Client, Transport
+from weir.client.local import LocalTransport
+from weir.client.version_skew import OlderTransport
 from weir.clock import Clock
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.observe.endpoint import Page, Pages, pages
@@ -22,7 +28,35 @@ from weir.simulation.component_gates import READERS, ComponentGates
 from weir.simulation.components import AGENTS, make_controllers, make_kubelets, make_scheduler
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
-from weir.simulation.local_client import local_client
+
+
+def local_client(
+    running: Running,
+    clock: Clock,
+    agent: str,
+    *,
+    older: bool = False,
+    event_reasons: frozenset[str] | None = None,
+) -> Client:
+    """Return a client of the server's own process, with the administrator's rights.
+
+    *older* makes it one of a component that does not know the field `expression`; *event_reasons* are those that its
+    component writes events of, all unless given.
+    """
+    make: Callable[..., Request] = Request
+    headers: dict[str, str] = {}
+    if running.options.insecure or running.credentials is None:
+        headers["authorization"] = f"Bearer {running.admin_token}"
+    else:
+
+        def certified(*given: Any) -> Request:  # with the certificate as it is then: it may have been renewed
+            return Request(*given, peer_certificate=running.admin_certificate)
+
+        make = certified
+    transport: Transport = LocalTransport(running.server.handle, make, headers)
+    if older:
+        transport = OlderTransport(transport)
+    return Client(transport, clock=clock, user_agent=agent, event_reasons=event_reasons)
 
 
 class ControlPlane:
@@ -39,7 +73,7 @@ class ControlPlane:
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
-        seats: Mapping[str, Iterable[tuple[str, PodClass]]] | None = None,
+        seats: Mapping[str, Mapping[str, PodClass]] | None = None,
         event_reasons: frozenset[str] | None = None,
     ) -> None:
         """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.
@@ -58,8 +92,7 @@ class ControlPlane:
         publish_component_features(running.metrics.registry, others)
         self.scheduler = make_scheduler(client("scheduler"), gates.scheduler, clock, seed, scheduler)
         for node, pods in (seats or {}).items():
-            for key, pod_class in pods:
-                self.scheduler.state.table.add_pod(key, pod_class, node)
+            self.scheduler.state.table.expect_pods(node, pods)
         lifecycle = {"node-lifecycle": partial(NodeLifecycle, postponed=ledger)}
         keys = running.credentials
         self.controllers = make_controllers(

@@ -234,10 +234,10 @@ class Watch(Protocol):
 
 
 class Timer(Protocol):
-    """The time of day and a way to wait: all that a store needs of a clock."""
+    """A time that nobody sets and a way to wait: all that a store needs of a clock."""
 
-    def time(self) -> float:
-        """Seconds since the epoch."""
+    def steady_time(self) -> float:
+        """Seconds since the epoch; passes evenly."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after *seconds*."""

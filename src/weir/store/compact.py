@@ -65,5 +65,5 @@ async def upkeep_loop(store: Store, clock: Timer, *, interval_seconds: float = U
     """Call `Store.upkeep` for ever; a store that is away for a while is tried again."""
     while True:
         with suppress(StoreUnavailable):  # writers get the error; upkeep only has to try again
-            await store.upkeep(clock.time())
+            await store.upkeep(clock.steady_time())
         await clock.sleep(interval_seconds)

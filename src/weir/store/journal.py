@@ -23,6 +23,7 @@ import msgspec
 
 from weir.store.backend import NO_STAMP, Event, KeyValue, StoreUnavailable
 from weir.store.transformer import PLAIN, Transformer
+from weir.store.wal import find_damage
 
 T = TypeVar("T")
 
@@ -67,11 +68,11 @@ _CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_SCHEMA")
 
 
 class JournalError(StoreUnavailable):
-    """A failure of the file; *broken* when only opening it again shows what it holds."""
+    """A failure of the file; *broken* when only opening it again shows what it holds, *passing* when that may help."""
 
-    def __init__(self, message: str, *, broken: bool) -> None:
+    def __init__(self, message: str, *, broken: bool, passing: bool = False) -> None:
         super().__init__(message, unknown=broken)
-        self.broken = broken
+        self.broken, self.passing = broken, passing
 
 
 class Rows(NamedTuple):
@@ -90,6 +91,7 @@ class Loaded(NamedTuple):
     items: list[KeyValue]  # current as of the compacted revision
     events: list[Event]  # what changed since
     stale: list[int]  # rows a compaction was interrupted before removing
+    last: int  # the last revision
 
 
 def checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
@@ -184,8 +186,40 @@ class Journal:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it will hold secrets
         except OSError as error:
             raise StoreUnavailable(f"cannot open the store {path}: {error.strerror}") from None
-        self._db = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
-        self._guarded(lambda: self._prepare(max_pages), "open")
+        if (damage := find_damage(path)) is not None:
+            raise JournalError(
+                f"the store {path} is damaged at {damage}: committed changes lie behind it; it was left as it is: "
+                f"restore a copy, or go on without them after `truncate -s {damage.offset} {path}-wal`",
+                broken=True,
+            )
+        self._max_pages = max_pages
+        self._connect()
+
+    def _connect(self) -> None:
+        self._db = sqlite3.connect(self.path, timeout=1.0, isolation_level=None, check_same_thread=False)
+        self._guarded(lambda: self._prepare(self._max_pages), "open")
+
+    def reopen(self) -> int:
+        """Open the file again after a failure that left it in doubt; return the last revision in it.
+
+        All that is in the write-ahead log is written and synced anew: after a failed fsync it may be in memory only.
+        Raises JournalError.
+        """
+        self.close()
+        if not self.path.exists():  # or it would begin empty
+            raise JournalError(
+                f"cannot open the store {self.path}: it is not there", broken=True, passing=True
+            )
+        self._connect()
+        busy, *_ = self._guarded(
+            lambda: self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone(), "open"
+        )
+        if busy:
+            raise JournalError(
+                f"cannot open the store {self.path}: {_CLEAN['SQLITE_BUSY']}", broken=True, passing=True
+            )
+        self._unchecked = self._unchecked_bytes = 0
+        return self.load().last
 
     def _prepare(self, max_pages: int) -> None:
         db = self._db
@@ -232,7 +266,8 @@ class Journal:
         for prefix, reason in _CLEAN.items():
             if name.startswith(prefix):
                 return JournalError(f"{text}{reason}", broken=False)
-        return JournalError(f"{text}{error} ({name or 'no code'})", broken=True)
+        passing = name.startswith("SQLITE_IOERR")  # a disk that is away, read-only or at its limit
+        return JournalError(f"{text}{error} ({name or 'no code'})", broken=True, passing=passing)
 
     # ---------------------------------------------------------------------------------------------- reading
 
@@ -272,7 +307,8 @@ class Journal:
         kept = {event.key: event.before for event in reversed(events)}
         items = [kept.get(key, item) for key, item in current.items()]
         items += [before for key, before in kept.items() if key not in current]
-        return Loaded(compacted, [item for item in items if item is not None], events, sorted(stale))
+        current_items = [item for item in items if item is not None]
+        return Loaded(compacted, current_items, events, sorted(stale), max(last, compacted))
 
     def _damaged(self, where: str) -> JournalError:
         hint = "it was left as it is: restore a copy, or move it away to start empty"

@@ -2,8 +2,9 @@
 
 Reads come from memory (weir.store.read_cache). Concurrent writes become durable together in one transaction with one
 fsync (group commit), written by one thread, and are visible and acknowledged after that. After a clean failure (disk
-full, locked) the next write is tried again. After a failure that leaves the file in doubt, writes are rejected until
-it is reopened; reads go on.
+full, locked) the next write is tried again. After a failure that leaves the file in doubt, reads go on and writes are
+rejected. A disk that may come back (input/output errors, a read-only remount) is tried again every second by the next
+write: the file is opened anew, and the group that failed is there as a whole or not at all. Damage is final.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _QUICK_WRITES = 64  # at most these are made into rows on the loop
 _QUICK_BYTES = 256 * 1024
 _SLICE_ROWS = 500
 _IDLE_SECONDS = 0.05
+_REOPEN_SECONDS = 1.0
 
 Job = Callable[[], None]
 
@@ -83,6 +85,10 @@ class SqliteStore(ReadCache):
         self._busy = False
         self._chore_is_next = False
         self._broken: StoreUnavailable | None = None
+        self._doubtful: list[
+            Event
+        ] = []  # of the group whose write failed, and may have happened all the same
+        self._reopen_at: float | None = None  # when a broken file is tried again
         self._stale: list[int] = []
         self._closing: asyncio.Future[None] | None = None
 
@@ -129,7 +135,8 @@ class SqliteStore(ReadCache):
     # --------------------------------------------------------------------------------------------- writes
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
-        self._require_open()
+        if not self._may_reopen():
+            self._require_open()
         check_writes(writes)
         answer: asyncio.Future[list[Result]] = self._loop.create_future()
         self._asked.append(_PendingWrites(writes, answer))
@@ -143,6 +150,9 @@ class SqliteStore(ReadCache):
             raise self._broken
         if self._closing is not None:
             raise StoreUnavailable("the store is closed")
+
+    def _may_reopen(self) -> bool:
+        return self._reopen_at is not None and self._loop.time() >= self._reopen_at and self._closing is None
 
     def _next(self) -> None:
         """Start the next job of the writer: a group of writes or a chore, in turn when there are both."""
@@ -159,6 +169,12 @@ class SqliteStore(ReadCache):
                 self._closing.set_result(None)
 
     def _start_group(self) -> None:
+        if self._may_reopen():
+            last: list[int] = []
+            self._hand_over(
+                lambda: last.append(self._journal.reopen()), lambda error: self._reopened(last, error)
+            )
+            return
         group = self._take_group()
         if self._broken is not None:
             self._group_done(group, [], [], self._broken)
@@ -169,6 +185,25 @@ class SqliteStore(ReadCache):
             self._group_done(group, results, events, None)
             return
         self._hand_over(self._append(events), lambda error: self._group_done(group, results, events, error))
+
+    def _reopened(self, last: list[int], error: StoreUnavailable | None) -> None:
+        """Go on if the file holds what was acknowledged, with the group in doubt or without it."""
+        doubtful, self._reopen_at = self._doubtful, None
+        if error is None:
+            if doubtful and last[0] == doubtful[-1].revision:
+                self._log.apply(doubtful)
+            elif last[0] != self._log.revision:
+                message = f"the store {self._journal.path} holds revision {last[0]}, not {self._log.revision}"
+                error = JournalError(message, broken=True)
+        elif isinstance(error, JournalError) and not error.broken:
+            error = JournalError(str(error), broken=True, passing=True)
+        self._broken = None
+        if error is None:
+            self._doubtful = []
+            self._next()
+        else:
+            self._note(error, doubtful)
+            self._group_done(self._take_group(), [], [], self._broken)
 
     def _append(self, events: list[Event]) -> Job:
         """Return the job that makes *events* durable; the rows of a few are made here already.
@@ -228,21 +263,24 @@ class SqliteStore(ReadCache):
                     asked.answer.set_result(results[at:end])
                 at = end
         else:
-            self._note(error)
+            self._note(error, events)
             for asked in group:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)
         self._loop.call_soon(self._next)  # let concurrent writes join the next group
 
-    def _note(self, error: StoreUnavailable) -> None:
+    def _note(self, error: StoreUnavailable, events: list[Event]) -> None:
         if isinstance(error, JournalError) and error.broken and self._broken is None:
-            self._broken = StoreUnavailable(f"{error}; no more writes until the store is opened again")
+            again = ", which is tried every second" if error.passing else ""
+            self._broken = StoreUnavailable(f"{error}; no more writes until the store is opened again{again}")
+            self._doubtful = events
+            self._reopen_at = self._loop.time() + _REOPEN_SECONDS if error.passing else None
 
     # ------------------------------------------------------------------------------------- upkeep and end
 
     def _chore_done(self, done: asyncio.Future[None], error: StoreUnavailable | None) -> None:
         if error is not None:
-            self._note(error)
+            self._note(error, [])
         if not done.done():
             if error is None:
                 done.set_result(None)

@@ -1,10 +1,8 @@
-"""How long may this pod stay on a node with these taints?
+"""Time that a pod may stay on a node with NoExecute taints.
 
-Spec: KEP-5471 "Eviction", and the taint eviction controller's rule for tolerationSeconds: per taint only the
-first tolerating entry counts, and the shortest of their times wins.
-What surprises: tolerationSeconds bounds a toleration that *matches*. A value that stops matching has no grace
-at all: the pod is deleted at once.
-Not here: timers and deletions (weir.controllers.nodes.taint_eviction).
+Spec: KEP-5471 "Eviction", and the taint eviction controller's rule for tolerationSeconds: per taint only the first
+tolerating entry counts, and the shortest of their times wins. tolerationSeconds bounds a toleration that *matches*.
+When a value stops matching, the pod is deleted at once, without grace.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Spec: KEP-5500 "Semantics For CEL Toleration Matching"; cel.md 9.2 (the `taint` 
 (what the API refuses) and 15 (matching). An expression matches only when it evaluates to true: an error, an
 exhausted budget or a text that does not compile is no match, and the reason says which. One that was stopped, or that
 takes long again and again, is not evaluated any more by the component it held up (decision 106).
-What surprises: the estimate decides admission only, never matching; an absent taint value is "" to CEL.
-Not here: the language (weir.cel), where a message is reported (weir.validate.tolerations).
+The estimate decides admission only, never matching; an absent taint value is "" to CEL.
 """
 
 from __future__ import annotations

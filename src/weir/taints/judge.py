@@ -1,7 +1,7 @@
 """Tolerated taints of a cluster: which of its distinct taints a list of tolerations tolerates.
 
-Every distinct toleration meets every distinct taint it can be about once; the answers are kept as one flag a taint
-and only extended when new taints appear. Numeric comparisons of one key are made all at once, on integers.
+Every distinct toleration meets every distinct taint that a node carries once; the answers are kept as one flag a taint
+and only extended when more taints are carried. Numeric comparisons of one key are made all at once, on integers.
 A fast twin of weir.taints.toleration.tolerates, which remains the definition; tests/property/test_scheduler.py holds
 them together; the figure that pays for it is "50 classes mixed, 5,000 nodes" of `python -m bench scheduler`.
 """
@@ -69,6 +69,21 @@ class _Key:
         return self._columns
 
 
+class _Answers:
+    """Which numbered taints one toleration tolerates, and which of them it was held against so far."""
+
+    __slots__ = ("judged", "tolerated")
+
+    def __init__(self) -> None:
+        self.tolerated = self.judged = np.zeros(0, np.bool_)
+
+    def extend(self, count: int) -> None:
+        """Make room for *count* taints."""
+        if more := count - len(self.judged):
+            self.judged = np.concatenate([self.judged, np.zeros(more, np.bool_)])
+            self.tolerated = np.concatenate([self.tolerated, np.zeros(more, np.bool_)])
+
+
 class TaintJudge:
     """Numbers distinct taints and says which of them tolerations tolerate.
 
@@ -88,111 +103,116 @@ class TaintJudge:
         self._gates, self._evaluate = gates, evaluate
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._by_key: dict[str, _Key] = {}
-        self._known: dict[tuple[str, str, str, str, str], Bools] = {}
+        self._carried: Bools = np.zeros(0, np.bool_)
+        self._answers: dict[tuple[str, str, str, str, str], _Answers] = {}
 
     def number(self, taint: Taint) -> int:
         """Return the number of *taint*; equal taints have one number, whenever they were added."""
         identity = (taint.key, taint.value, taint.effect)
-        found = self._numbers.get(identity)
-        if found is None:
-            found = self._numbers[identity] = len(self.taints)
+        number = self._numbers.get(identity)
+        if number is None:
+            number = self._numbers[identity] = len(self.taints)
             self.taints.append(taint)
-            self._by_key.setdefault(taint.key, _Key()).add(found, taint)
-        return found
+            self._by_key.setdefault(taint.key, _Key()).add(number, taint)
+        return number
+
+    def carry(self, numbers: npt.NDArray[np.int64]) -> None:
+        """Judge, count and report no taints but *numbers*, those that nodes carry, and those numbered later."""
+        self._carried = np.zeros(len(self.taints), np.bool_)
+        self._carried[numbers] = True
 
     def forget(self) -> None:
         """Forget every taint and every answer, but not what was counted: numbers start again from 0."""
         self.taints.clear()
         self._numbers.clear()
         self._by_key.clear()
-        self._known.clear()
+        self._answers.clear()
+        self._carried = np.zeros(0, np.bool_)
 
     def tolerated(self, tolerations: Sequence[Toleration]) -> Bools:
-        """Return one flag for each numbered taint: whether some entry tolerates it."""
+        """Return one flag for each numbered taint: whether some entry tolerates it; no flag for one not carried."""
         flags = np.zeros(len(self.taints), np.bool_)
         for entry in tolerations:
-            flags |= self._one(entry)
+            flags |= self._tolerated_by(entry)
         return flags
 
     def advance(self, tolerations: Sequence[Toleration], seconds: float) -> bool:
         """Evaluate expressions of *tolerations* for about *seconds*; return whether `tolerated` has none left to do."""
         until = perf_counter() + seconds
         for entry in tolerations:
-            if not entry.expression:
-                continue
-            known = self._known.get(entry.identity)
-            start = 0 if known is None else len(known)
-            if start == len(self.taints):
-                continue
-            flags = np.zeros(len(self.taints), np.bool_)
-            if known is not None:
-                flags[:start] = known
-            end = start
-            while end < len(self.taints) and perf_counter() < until:
-                self._each(entry, (end,), flags)
-                end += 1
-            self._keep(entry, known, flags[:end].copy())
-            if end < len(self.taints):
-                return False
+            if entry.expression:
+                answers = self._answers_of(entry)
+                for number in np.flatnonzero(self._pending(answers)).tolist():
+                    if perf_counter() >= until:
+                        return False
+                    self._judge_each(entry, (number,), answers)
         return True
 
-    def _keep(self, entry: Toleration, known: Bools | None, flags: Bools) -> None:
-        if known is None and len(self._known) >= MOST_TOLERATIONS:
-            self._known.clear()
-        self._known[entry.identity] = flags
+    def _answers_of(self, entry: Toleration) -> _Answers:
+        answers = self._answers.get(entry.identity)
+        if answers is None:
+            if len(self._answers) >= MOST_TOLERATIONS:
+                self._answers.clear()
+            answers = self._answers[entry.identity] = _Answers()
+        answers.extend(len(self.taints))
+        return answers
 
-    def _one(self, entry: Toleration) -> Bools:
-        known = self._known.get(entry.identity)
-        if known is not None and len(known) == len(self.taints):
-            return known
-        start = 0 if known is None else len(known)
-        flags = np.zeros(len(self.taints), np.bool_)
-        if known is not None:
-            flags[:start] = known
+    def _pending(self, answers: _Answers) -> Bools:
+        """Return which carried taints have no answer yet."""
+        pending = ~answers.judged
+        pending[: len(self._carried)] &= self._carried
+        return pending
+
+    def _tolerated_by(self, entry: Toleration) -> Bools:
+        answers = self._answers_of(entry)
+        pending = self._pending(answers)
+        if not pending.any():
+            return answers.tolerated
         if entry.expression or not entry.key:
-            self._each(entry, range(start, len(self.taints)), flags)
+            self._judge_each(entry, np.flatnonzero(pending).tolist(), answers)
         elif (key := self._by_key.get(entry.key)) is not None:
             comparison = find_comparison(entry.operator)
             if comparison and comparison.scale is INTEGERS and self._gates.enabled(comparison.gate):
-                self._all_at_once(entry, comparison, key, flags, start)
+                self._judge_integers(entry, comparison, key, pending, answers)
             else:
-                self._each(entry, (number for number in key.numbers if number >= start), flags)
-        self._keep(entry, known, flags)
-        return flags
+                self._judge_each(entry, (number for number in key.numbers if pending[number]), answers)
+        answers.judged = answers.judged | pending
+        return answers.tolerated
 
-    def _each(self, entry: Toleration, numbers: Iterable[int], flags: Bools) -> None:
+    def _judge_each(self, entry: Toleration, numbers: Iterable[int], answers: _Answers) -> None:
         for number in numbers:
             self.comparisons += 1
             outcome = tolerates(entry, self.taints[number], self._gates, self._evaluate)
+            answers.judged[number] = True
             if outcome is Outcome.TOLERATED:
-                flags[number] = True
+                answers.tolerated[number] = True
             elif outcome in UNREADABLE:
                 self.unreadable.append((entry, self.taints[number], outcome))
 
-    def _all_at_once(
-        self, entry: Toleration, comparison: Comparison, key: _Key, flags: Bools, start: int
+    def _judge_integers(
+        self, entry: Toleration, comparison: Comparison, key: _Key, pending: Bools, answers: _Answers
     ) -> None:
-        self.comparisons += len(key.numbers)
         numbers, values, readable, there = key.columns()
         if entry.effect not in there:
             return
-        new = numbers >= start
-        asked = int(np.count_nonzero(there[entry.effect] & new))
+        of_effect = there[entry.effect] & pending[numbers]
+        asked = int(np.count_nonzero(of_effect))
+        self.comparisons += asked
         try:
             limit = parse_integer(entry.value)
         except IntegerError:
             self.numeric[entry.operator, "parse_error"] += asked
             if asked:
-                taint = self.taints[int(numbers[there[entry.effect] & new][0])]
+                taint = self.taints[int(numbers[of_effect][0])]
                 self.unreadable.append((entry, taint, Outcome.TOLERATION_NOT_AN_INTEGER))
             return
-        compared = readable[entry.effect]
+        compared = of_effect & readable[entry.effect]
         holds = compared & comparison.holds(values, limit)
-        flags[numbers[holds]] = True
-        made, matched = int(np.count_nonzero(compared & new)), int(np.count_nonzero(holds & new))
+        answers.tolerated[numbers[holds]] = True
+        made, matched = int(np.count_nonzero(compared)), int(np.count_nonzero(holds))
         self.numeric[entry.operator, "match"] += matched
         self.numeric[entry.operator, "no_match"] += made - matched
         self.numeric[entry.operator, "parse_error"] += asked - made
         if asked != made:
-            lost = numbers[there[entry.effect] & new & ~compared][:MOST_UNREADABLE]
-            self.unreadable.extend((entry, self.taints[n], Outcome.NOT_AN_INTEGER) for n in lost.tolist())
+            unread = numbers[of_effect & ~compared][:MOST_UNREADABLE].tolist()
+            self.unreadable.extend((entry, self.taints[n], Outcome.NOT_AN_INTEGER) for n in unread)

@@ -1,7 +1,6 @@
-"""What does a taint mean that is typed as kubectl writes it: `key[=value]:Effect`?
+"""Parser of taints in kubectl's notation, `key[=value]:Effect`.
 
 The one parser of that form, for node taints and device taints, command lines, stories and class files.
-Not here: whether the API accepts key and value (weir.validate), selectors of devices (weir.devices.notation).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The toleration operators, each one object that knows all there is to know about it.
+"""Toleration operators, each one object with everything that depends on the operator.
 
 Spec: KEP-5471 "Semantics", KEP-5721 "Toleration Logic" and "Node Affinity Logic". The direction is always *taint OP
 toleration*: `Gt 750` tolerates a taint whose value is above 750. A value that cannot be read does not match and is not
 an error.
 Matching, node affinity, validation, explain, lint, advise, what-if, the ui and lowering all ask `OPERATORS`. A new
 operator is one more entry there; tests/integration/test_new_operator.py adds one and asks each of them about it.
-Not here: keys, effects and expressions (weir.taints.toleration).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import enum
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
+from weir.caches import bounded
 from weir.gates import ALL_FEATURES, SEMVER_COMPARISON, TOLERATION_COMPARISON, Gates
 from weir.values.integer import IntegerError, canonical_problem, parse_int64, parse_integer
 from weir.values.semver import SemverError, Version, find_tolerant, parse_tolerant
@@ -80,7 +79,7 @@ class Scale:
     )
 
 
-@lru_cache(maxsize=8192)
+@bounded(8192)
 def _parse_integer(text: str) -> int | None:
     try:
         return parse_integer(text)

@@ -1,12 +1,10 @@
-"""Does this toleration tolerate this taint?
+"""Whether a toleration tolerates a taint.
 
-Spec: KEP-5471 "Semantics", KEP-5721 "Toleration Logic", KEP-5500 "Semantics For CEL Toleration Matching".
-Scheduler, eviction, DaemonSets, kubelet, lint and explain all ask here. A value that cannot be read does not
-match; it is not an error.
-What surprises: the key is compared only when the toleration names one, whatever its operator. An all-empty
-toleration, which an old component is left with after dropping `expression`, therefore tolerates every taint
-that has an empty value, node conditions included.
-Not here: what may be written (weir.validate.tolerations), how long a pod may stay (weir.taints.eviction).
+Spec: KEP-5471 "Semantics", KEP-5721 "Toleration Logic", KEP-5500 "Semantics For CEL Toleration Matching". Scheduler,
+eviction, DaemonSets, kubelet, lint and explain all use it. A value that cannot be read does not match; it is not an
+error. The key is compared only when the toleration names one, whatever its operator. An all-empty toleration, which an
+old component is left with after dropping `expression`, therefore tolerates every taint that has an empty value, node
+conditions included.
 """
 
 from __future__ import annotations

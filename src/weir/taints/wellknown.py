@@ -1,8 +1,6 @@
-"""Which taints does Kubernetes itself set on nodes? Their keys, and what each stands for.
+"""Taints that Kubernetes itself sets on nodes: their keys, and what each stands for.
 
 Spec: core.md 4.6 (conditions), 4.7 (not ready, unreachable), 3.7.2 (cordons).
-Not here: who sets them (weir.controllers.nodes.lifecycle), who tolerates them without being asked
-(weir.controllers.workloads.daemon_nodes, weir.apiserver.admission.default_toleration_seconds).
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from weir.explain.verdict import Group
 from weir.explain.words import node_sentence, sentence
 from weir.gates import Gates
 from weir.objects.core import Container, Pod, ViewError
+from weir.objects.pod_reader import relevant_volumes
 from weir.objects.requests import RequestError
-from weir.scheduler.pod_class import class_key, relevant_volumes
+from weir.scheduler.pod_class import class_key
 from weir.scheduler.reasons import Reason
 from weir.ui.matrix_cache import CachedRow, GroupVerdict, MatrixCache, judged_by_node_alone, rememberable
 from weir.ui.node_groups import NodeGroup, group_nodes

@@ -14,8 +14,8 @@ from typing import Any, Final
 from weir.explain.fix import Edits
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.objects.pod_reader import relevant_volumes
 from weir.objects.requests import host_ports, pod_requests
-from weir.scheduler.pod_class import relevant_volumes
 from weir.ui.node_groups import NodeGroup
 from weir.world import World
 

@@ -23,6 +23,7 @@ from weir.ui.matrix import Matrix
 from weir.ui.matrix_cache import MatrixCache
 from weir.ui.pods import pod_page
 from weir.ui.rights import denied, needs, needs_to_untaint
+from weir.ui.simulations import Cancelled, Simulations
 from weir.ui.source import ClusterView, Source, lacking
 from weir.ui.timeline import BadQuestion, Question, foresee, ticks
 from weir.ui.writes import Drains, make, remove_rule
@@ -47,6 +48,7 @@ class Screens:
         self._kept: dict[tuple[int, str], Any] = {}
         self._memory: MatrixCache | None = None  #: of the last matrix
         self._drains = Drains()
+        self._simulations = Simulations()
         self._plan: Document | None = None
         self._gets: dict[str, Callable[[Query], Document]] = {
             "state": self._state,
@@ -56,11 +58,13 @@ class Screens:
             "pod": self._pod,
             "fleet": lambda query: self._once("fleet", fleet),
             "reality": self._reality,
+            "progress": self._progress,
         }
         self._posts: dict[str, Callable[[Document], Document]] = {
             "try": self._try,
             "ticks": lambda body: ticks(self._readable(), Question.of(body)),
             "what-if": lambda body: self.foresee(body),
+            "cancel": self._cancel,
             "rule": lambda body: preview(self.source.seen(), body),
             "rules": lambda body: preview_chosen(self.source.seen(), body),
             "rights": self._rights,
@@ -83,6 +87,8 @@ class Screens:
             return 404, {"error": "there is nothing at this path"}
         try:
             return 200, ask(given)
+        except Cancelled:
+            return 409, {"error": "cancelled"}
         except NotThere as error:
             return 404, {"error": str(error)}
         except (BadQuestion, ViewError, RequestError) as error:
@@ -104,13 +110,17 @@ class Screens:
             seen = self.source.seen()
             key = (seen.version, name)
             if key not in self._kept:
-                for old in [each for each in self._kept if each[0] != seen.version][: len(self._kept)]:
-                    del self._kept[old]
-                while len(self._kept) >= _MOST_KEPT:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[key] = work(seen)
-            found: Document = self._kept[key]
-            return {**found, "version": seen.version}
+                self._keep(key, work(seen))
+            document: Document = self._kept[key]
+            return {**document, "version": seen.version}
+
+    def _keep(self, key: tuple[int, str], result: Any) -> None:
+        """Keep a result of a version; those of other versions go, and of too many the oldest."""
+        for old in [each for each in self._kept if each[0] != key[0]]:
+            del self._kept[old]
+        while len(self._kept) >= _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[key] = result
 
     def _readable(self) -> ClusterView:
         seen = self.source.seen()
@@ -193,19 +203,35 @@ class Screens:
     # ── changes ──
 
     def foresee(self, body: Document) -> Document:
-        """Return what a change would do."""
-        question = Question.of(body)
-        self._readable()
-        name = f"what-if {msgspec.json.encode(body, order='sorted').decode()}"
+        """Return what a change would do; `job` of *body* is the page's name for the simulation.
 
-        def work(seen: ClusterView) -> Document:
-            document, found = foresee(seen, question)
-            self._kept[(seen.version, f"plan of {name}")] = plan(
-                document["whatIf"], found.uids, found.at or _now()
-            )
-            return document
+        Only the results are kept under the lock: other screens are answered meanwhile.
+        """
+        asked = {name: value for name, value in body.items() if name != "job"}
+        question = Question.of(asked)
+        seen, job = self._readable(), str(body.get("job") or id(body))
+        name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
+        with self._simulations.run(job) as tick:
+            with self._lock:
+                document: Document | None = self._kept.get((seen.version, name))
+            if document is None:
+                document, forecast = foresee(seen, question, tick)
+                foreseen = plan(document["whatIf"], forecast.uids, forecast.at or _now())
+                with self._lock:
+                    self._keep((seen.version, name), document)
+                    self._keep((seen.version, f"plan of {name}"), foreseen)
+        return {**document, "version": seen.version}
 
-        return self._once(name, work)
+    def _progress(self, query: Query) -> Document:
+        simulation = self._simulations.progress(query.get("job", ""))
+        return {"schema": "weir.ui.progress/v1", "done": simulation.done, "total": simulation.total}
+
+    def _cancel(self, body: Document) -> Document:
+        job = body.get("job")
+        if not isinstance(job, str) or not job:
+            raise BadQuestion("job: expected the name that was given to the simulation")
+        self._simulations.cancel(job)
+        return {"schema": "weir.ui.progress/v1", "cancelled": True}
 
     def _allowed(self) -> None:
         if not self.source.live:

@@ -82,6 +82,9 @@ class ClusterView:
         return self._lacking[kinds]
 
 
+_COMPONENTS: Final = (API_SERVER, SCHEDULER, CONTROLLERS)
+
+
 class Source:
     """A dump: it never changes."""
 
@@ -95,7 +98,9 @@ class Source:
     def start(self) -> None:
         """Read what can be read; raises what the commands raise."""
         held = read_cluster(self.where, tuple(VERSIONS))
-        self._seen = ClusterView(1, held, known_gates(self.where, self._given, ()))
+        self._seen = ClusterView(
+            1, held, known_gates(self.where, self._given, _COMPONENTS, record=held.record)
+        )
         _ = self._seen.world  # one that cannot be read is named now
 
     def stop(self) -> None:
@@ -137,7 +142,7 @@ class LiveSource(Source):
         return self.where.live.cluster_name()
 
     def start(self) -> None:
-        self._known = known_gates(self.where, self._given, (API_SERVER, SCHEDULER, CONTROLLERS))
+        self._known = known_gates(self.where, self._given, _COMPONENTS)
         threading.Thread(target=self._follow, name="weir-ui-watch", daemon=True).start()
         if not self._ready.wait(_START_SECONDS):
             raise TimeoutError(f"the cluster did not answer within {_START_SECONDS:g} seconds")

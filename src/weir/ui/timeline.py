@@ -15,7 +15,14 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 from weir.cli._certainty import distinct
-from weir.cli.what_if import check_kinds, not_considered, run_copy, used_gates
+from weir.cli.what_if import (
+    check_kinds,
+    not_considered,
+    places_unmeasured,
+    run_copy,
+    unmeasured_nodes,
+    used_gates,
+)
 from weir.gates import GateError, Gates, parse_settings
 from weir.objects.core import Node, Pod, Taint
 from weir.selectors.labels import SelectorError, parse
@@ -28,6 +35,7 @@ from weir.values.integer import IntegerError, parse_int64
 from weir.values.semver import find_tolerant
 from weir.whatif import changes as made
 from weir.whatif.forecast import Forecast
+from weir.whatif.horizon import Tick
 from weir.whatif.report import report
 from weir.whatif.run import HOUR, Asked
 
@@ -192,7 +200,7 @@ def _rule(rule: Any) -> Document:
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
 
 
-def foresee(seen: ClusterView, question: Question) -> tuple[Document, Forecast]:
+def foresee(seen: ClusterView, question: Question, tick: Tick | None = None) -> tuple[Document, Forecast]:
     """Return what a copy of the cluster lives through: the document of `weir what-if -o json`, and the command."""
     check_kinds(seen.held, question.documents)
     used = used_gates(seen.held, question.documents)
@@ -200,7 +208,7 @@ def foresee(seen: ClusterView, question: Question) -> tuple[Document, Forecast]:
     unread = [each.plural for each in seen.held.missing]
 
     def answer(gates: Gates) -> Forecast:
-        return run_copy(seen.held, [question.change(gates)], Asked(gates, now, question.until))
+        return run_copy(seen.held, [question.change(gates)], Asked(gates, now, question.until), tick)
 
     def machine(found: Forecast, gates: Gates) -> Document:
         return report(found, gates, seen.known.report(), list(not_considered(found, unread)))
@@ -212,6 +220,8 @@ def foresee(seen: ClusterView, question: Question) -> tuple[Document, Forecast]:
     document = machine(found, gates)
     for other_gates, other in others:
         document["otherwise"] = machine(other, other_gates)
+    if places := places_unmeasured(found, unmeasured_nodes(seen.held)):
+        document["uncertain"] = places
     grace = {each["pod"]: _grace(seen, each["pod"]) for each in document["leaving"]}
     return {
         "schema": "weir.ui.what-if/v1",

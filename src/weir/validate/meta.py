@@ -8,9 +8,9 @@ words or contain a slash.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Final
 
+from weir.caches import bounded
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
@@ -93,7 +93,7 @@ def validate_labels(labels: Document, at: str) -> Errors:
             yield from each_invalid(at, labels[key], messages)
 
 
-@lru_cache(4096)
+@bounded(4096)
 def _fine_label(label: tuple[str, str]) -> bool:
     return not check_label_key(label[0]) and not check_label_value(label[1])
 

@@ -1,7 +1,10 @@
 """Validation of Node, on create and update.
 
 Spec: core.md 2.8 "Node taints", apiserver.md 13 (providerID, podCIDRs, status.capacity). Taints are reported under
-`metadata.taints`; a changed providerID prints no value.
+`metadata.taints`, although the field is `spec.taints`; a changed providerID prints no value.
+
+Values of taints are not parsed as numbers or versions: a taint that
+no comparison can parse is legal and never matches.
 """
 
 from __future__ import annotations
@@ -10,15 +13,48 @@ from typing import Final
 
 from weir.validate.addresses import CIDR_MESSAGE, find_network
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, duplicate, forbidden, internal, invalid
+from weir.validate.field import (
+    Document,
+    Errors,
+    duplicate,
+    each_invalid,
+    forbidden,
+    internal,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_meta
 from weir.validate.resources import validate_amount
-from weir.validate.taints import validate_taints
+from weir.validate.tolerations import EFFECTS
+from weir.values.names import check_label_key, check_label_value
 
 PROVIDER_CHANGED: Final = "field cannot be modified once set"
 PROVIDER_CLEARED: Final = "field cannot be cleared once set"
 CIDR_CHANGED: Final = 'node updates may not change podCIDR except from "" to valid'
 ONE_PER_FAMILY: Final = "may specify no more than one CIDR for each IP family"
+
+
+NOT_UNIQUE: Final = "taints must be unique by key and effect pair"
+
+
+def validate_taints(taints: list[Document], at: str = "metadata.taints") -> Errors:
+    """Yield what is wrong with the taints of a node; two taints are one when key and effect agree."""
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(taints):
+        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
+        if messages := check_label_key(key):
+            yield from each_invalid(f"{at}[{i}].key", key, messages)
+        if messages := check_label_value(value):
+            yield invalid(f"{at}[{i}].value", value, ";".join(messages))
+        if not effect:
+            yield required(f"{at}[{i}].effect")
+        elif effect not in EFFECTS:
+            yield not_supported(f"{at}[{i}].effect", effect, EFFECTS)
+        if (key, effect) in seen:
+            yield duplicate(f"{at}[{i}]", go_struct("Taint", taint), NOT_UNIQUE)
+        seen.add((key, effect))
 
 
 def validate_node(new: Document, old: Document | None, context: Context) -> Errors:

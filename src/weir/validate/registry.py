@@ -6,10 +6,10 @@ Modules are imported when their kind is first written. A kind without a row has 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from importlib import import_module
 from typing import Final
 
+from weir.caches import bounded
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors
 from weir.validate.meta import validate_meta
@@ -90,7 +90,7 @@ _RULES: Final = {
 }
 
 
-@lru_cache(maxsize=256)
+@bounded(256)
 def find_rule(group: str, kind: str) -> Rule:
     """Return the function that checks objects of a kind."""
     name = _RULES.get((group, kind))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
+from weir.caches import bounded
 from weir.objects import kinds, schema
 from weir.validate.field import Errors, FieldError, invalid, unknown
 from weir.validate.shape import document_version
@@ -108,7 +108,7 @@ def is_known_kind(api_version: str, kind: str) -> bool:
     return schema.find_root(api_version, kind) is not None
 
 
-@lru_cache(maxsize=256)
+@bounded(256)
 def find_kind_problem(api_version: str, kind: str) -> FieldError | None:
     """Return the error of an unknown kind: a misspelling, or a version that does not have it; else None.
 

@@ -2,6 +2,8 @@
 
 Spec: the JSONPath of client-go, as far as printer columns use it: fields, quoted keys, positions, slices, `*`, `..`
 and filters that compare. A missing field gives no result; an invalid path raises JsonPathError.
+Paths and documents are clients': values are found one at a time, each value looked at is taken from a `Visits`, and
+nothing recurses into the document.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-__all__ = ["JsonPath", "JsonPathError"]
+__all__ = ["JsonPath", "JsonPathError", "TooManyVisits", "Visits"]
 
-Step = Callable[[Any], Iterator[Any]]
+LONGEST_PATH: Final = 4096  #: and so no number has more digits than `int` reads
+DEEPEST_FILTER: Final = 8  #: filters within filters
 
 _NAME: Final = re.compile(r"(?:\\.|[^.\[\]\\])+")
-_FILTER: Final = re.compile(r"\?\(\s*(.+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)", re.DOTALL)
+_OPERATOR: Final = re.compile(r"==|!=|<=|>=|<|>")
 _SLICE: Final = re.compile(r"(-?\d+)?(:)?(-?\d+)?(?::(-?\d+))?")
 _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": operator.eq,
@@ -32,28 +35,63 @@ class JsonPathError(ValueError):
     """A path that cannot be read."""
 
 
+class TooManyVisits(Exception):
+    """A path looked at more values than it may."""
+
+
+class Visits:
+    """How many more values may be looked at, by all paths that share this."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, count: int = 1) -> None:
+        """Count values that were looked at. Raises TooManyVisits."""
+        self.left -= count
+        if self.left < 0:
+            raise TooManyVisits
+
+
+Step = Callable[[Any, Visits], Iterator[Any]]
+_END: Final = object()
+
+
 class JsonPath:
     """A path that was read once.
 
     >>> path = JsonPath('.conditions[?(@.type=="Ready")].status')
-    >>> path.find({"conditions": [{"type": "Other", "status": "x"}, {"type": "Ready", "status": "True"}]})
+    >>> conditions = [{"type": "Other", "status": "x"}, {"type": "Ready", "status": "True"}]
+    >>> list(path.find({"conditions": conditions}, Visits(100)))
     ['True']
-    >>> JsonPath(".a['b.c'][-1]").find({"a": {"b.c": [1, 2]}}), JsonPath(".a..n").find({"a": [{"n": 1}, {"n": 2}]})
-    ([2], [1, 2])
+    >>> list(JsonPath(".a['b.c'][-1]").find({"a": {"b.c": [1, 2]}}, Visits(100)))
+    [2]
+    >>> list(JsonPath(".a..n").find({"a": [{"n": 1}, {"n": 2}]}, Visits(100)))
+    [1, 2]
     """
 
-    def __init__(self, text: str) -> None:
-        self._steps = _read(text)
+    def __init__(self, text: str, depth: int = 0) -> None:
+        if len(text) > LONGEST_PATH or depth > DEEPEST_FILTER:
+            raise JsonPathError("the path is too long or too deep")
+        self._steps = _read(text, depth)
 
-    def find(self, document: Any) -> list[Any]:
-        """Return what lies at the path, in order."""
-        found = [document]
-        for step in self._steps:
-            found = [item for value in found for item in step(value)]
-        return found
+    def find(self, document: Any, visits: Visits) -> Iterator[Any]:
+        """Yield what lies at the path, in order. Raises TooManyVisits."""
+        steps = self._steps
+        pending: list[Iterator[Any]] = [iter((document,))]  # one per step that was taken
+        while pending:
+            visits.take()
+            value = next(pending[-1], _END)
+            if value is _END:
+                pending.pop()
+            elif len(pending) > len(steps):
+                yield value
+            else:
+                pending.append(steps[len(pending) - 1](value, visits))
 
 
-def _read(text: str) -> list[Step]:
+def _read(text: str, depth: int) -> list[Step]:
     steps: list[Step] = []
     at = 0
     if text.startswith(("$", "@")):
@@ -74,7 +112,7 @@ def _read(text: str) -> list[Step]:
             at = found.end()
         elif text[at] == "[":
             end = _closing(text, at)
-            steps.append(_brackets(text[at + 1 : end].strip()))
+            steps.append(_brackets(text[at + 1 : end].strip(), depth))
             at = end + 1
         else:
             found = _NAME.match(text, at)
@@ -104,7 +142,7 @@ def _closing(text: str, at: int) -> int:
     raise JsonPathError("unterminated array")
 
 
-def _brackets(inside: str) -> Step:
+def _brackets(inside: str, depth: int) -> Step:
     if inside == "*":
         return _each
     if inside[:1] in ("'", '"'):
@@ -112,65 +150,87 @@ def _brackets(inside: str) -> Step:
             re.sub(r"\\(.)", r"\1", one[1] or one[2])
             for one in re.finditer(r"'((?:\\.|[^'])*)'|\"((?:\\.|[^\"])*)\"", inside)
         ]
-        return lambda value: (item for name in names for item in _field(name)(value))
+        return _several([_field(name) for name in names])
     if inside.startswith("?"):
-        return _filter(inside)
+        return _filter(inside, depth)
     if "," in inside:
-        several = [_brackets(part.strip()) for part in inside.split(",")]
-        return lambda value: (item for step in several for item in step(value))
+        return _several([_brackets(part.strip(), depth) for part in inside.split(",")])
     found = _SLICE.fullmatch(inside)
     if found is None or not inside:
         raise JsonPathError(f"invalid array index {inside}")
     if not found[2]:
         return _position(int(found[1]))
     first, last, step = (int(found[i]) if found[i] else None for i in (1, 3, 4))
-    return lambda value: iter(value[first:last:step]) if isinstance(value, list) else iter(())
+    if step is not None and step <= 0:
+        raise JsonPathError("step must be > 0")
+    part = slice(first, last, step)
+
+    def slice_of(value: Any, visits: Visits) -> Iterator[Any]:
+        if isinstance(value, list):
+            for index in range(*part.indices(len(value))):
+                yield value[index]
+
+    return slice_of
 
 
-def _filter(text: str) -> Step:
-    found = _FILTER.fullmatch(text)
-    if found is None:
+def _several(steps: list[Step]) -> Step:
+    def each_of(value: Any, visits: Visits) -> Iterator[Any]:
+        for step in steps:
+            visits.take()
+            yield from step(value, visits)
+
+    return each_of
+
+
+def _filter(text: str, depth: int) -> Step:
+    if not (text.startswith("?(") and text.endswith(")")):
         raise JsonPathError(f"invalid filter {text}")
-    left, compare = _operand(found[1]), _COMPARE.get(found[2] or "")
-    right = _operand(found[3]) if found[3] else None
+    inside = text[2:-1].strip()
+    found = _OPERATOR.search(inside, 1)
+    sides = [inside] if found is None else [inside[: found.start()].strip(), inside[found.end() :].strip()]
+    if not all(sides):
+        raise JsonPathError(f"invalid filter {text}")
+    operands = [_operand(side, depth) for side in sides]
+    compare = None if found is None else _COMPARE[found[0]]
 
-    def chosen(value: Any) -> Iterator[Any]:
+    def chosen(value: Any, visits: Visits) -> Iterator[Any]:
         for item in value if isinstance(value, list) else (value,):
-            one = left(item)
-            if compare is None or right is None:
-                if one:
-                    yield item
-                continue
-            other = right(item)
-            if one and other and _holds(compare, one[0], other[0]):
+            visits.take()
+            values = [next(operand(item, visits), _END) for operand in operands]
+            if _END not in values and (compare is None or _holds(compare, values[0], values[1], visits)):
                 yield item
 
     return chosen
 
 
-def _holds(compare: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
+def _holds(compare: Callable[[Any, Any], bool], one: Any, other: Any, visits: Visits) -> bool:
+    """Return whether two scalars compare so; lists and objects, which may be large, do not."""
+    if isinstance(one, dict | list) or isinstance(other, dict | list):
+        return False
+    if isinstance(one, str) and isinstance(other, str):
+        visits.take(min(len(one), len(other)) >> 10)
     try:
         return compare(one, other)
     except TypeError:
         return False
 
 
-def _operand(text: str) -> Callable[[Any], list[Any]]:
+def _operand(text: str, depth: int) -> Callable[[Any, Visits], Iterator[Any]]:
     if text[:1] in ("'", '"') and text[-1:] == text[:1] and len(text) > 1:
         constant: Any = text[1:-1]
     elif text in ("true", "false"):
         constant = text == "true"
-    elif re.fullmatch(r"-?\d+", text):
+    elif re.fullmatch(r"-?\d{1,100}", text):
         constant = int(text)
     elif re.fullmatch(r"-?\d*\.\d+", text):
         constant = float(text)
     else:
-        return JsonPath(text).find
-    return lambda item: [constant]
+        return JsonPath(text, depth + 1).find
+    return lambda item, visits: iter((constant,))
 
 
 def _field(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, visits: Visits) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
 
@@ -178,21 +238,27 @@ def _field(name: str) -> Step:
 
 
 def _position(index: int) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, visits: Visits) -> Iterator[Any]:
         if isinstance(value, list) and -len(value) <= index < len(value):
             yield value[index]
 
     return step
 
 
-def _each(value: Any) -> Iterator[Any]:
+def _each(value: Any, visits: Visits) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _everything(value: Any) -> Iterator[Any]:
-    yield value
-    for item in _each(value):
-        yield from _everything(item)
+def _everything(value: Any, visits: Visits) -> Iterator[Any]:
+    pending: list[Iterator[Any]] = [iter((value,))]
+    while pending:
+        visits.take()
+        each = next(pending[-1], _END)
+        if each is _END:
+            pending.pop()
+            continue
+        yield each
+        pending.append(_each(each, visits))

@@ -9,9 +9,10 @@ suffix is a prerelease, so `5.15.0-78-generic` is *below* `5.15.0`; build metada
 from __future__ import annotations
 
 import re
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final
 
+from weir.caches import bounded
 from weir.values.quoting import quote
 
 #: White space as Go's strings.TrimSpace sees it; Python's strip() would also take U+001C to U+001F.
@@ -95,7 +96,7 @@ def find_tolerant(text: str) -> Version | None:
     return _tolerant(text)[0]
 
 
-@lru_cache(maxsize=8192)
+@bounded(8192)
 def _tolerant(text: str) -> tuple[Version | None, str]:
     stripped = text.strip(_SPACE).removeprefix("v")
     parts = [_without_leading_zeros(part) for part in stripped.split(".", 2)]

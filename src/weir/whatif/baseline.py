@@ -6,12 +6,13 @@ a budget that is broken anyway: none of that is news about the change. It is cou
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from weir.whatif.circles import Circle
-from weir.whatif.forecast import Budget, Forecast, Workload
+from weir.whatif.forecast import Budget, Forecast, Leaving, Workload
 
 #: Two runs that differ by a change elsewhere may differ by this much in when a pod leaves.
 _SAME_TIME: Final = timedelta(seconds=1.5)
@@ -19,25 +20,28 @@ _SAME_TIME: Final = timedelta(seconds=1.5)
 
 def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
     """Return *forecast* without what *baseline*, of the cluster without the change, says as well."""
-    looping = {each.workload: each for each in baseline.circles}
+    loops = _same_loops(forecast, baseline)
     departures = {one.pod: one.after for one in baseline.leaving}
-    rows = {each.name: each for each in baseline.workloads}
     budgets = set(map(_budget_key, baseline.budgets))
-    leaving = tuple(
-        one
-        for one in forecast.leaving
-        if one.pod not in departures or abs(one.after - departures[one.pod]) > _SAME_TIME
-    )
+    helped, hindered = ({turn.pod for turn in turns} for turns in (baseline.helped, baseline.hindered))
+
+    def is_new(one: Leaving) -> bool:
+        if one.workload in loops and one.cause.say(where=False) in loops[one.workload]:
+            return False
+        return one.pod not in departures or abs(one.after - departures[one.pod]) > _SAME_TIME
+
+    leaving = tuple(filter(is_new, forecast.leaving))
+    loops = {**loops, **_loops_anyway(forecast, baseline, leaving)}
     return replace(
         forecast,
         leaving=leaving,
-        circles=tuple(each for each in forecast.circles if not _same_loop(each, looping.get(each.workload))),
-        workloads=tuple(each for each in forecast.workloads if not _same_row(each, rows.get(each.name))),
-        helped=tuple(turn for turn in forecast.helped if turn not in baseline.helped),
-        hindered=tuple(turn for turn in forecast.hindered if turn not in baseline.hindered),
+        circles=tuple(each for each in forecast.circles if each.workload not in loops),
+        workloads=tuple(_own_rows(forecast, baseline, leaving, loops)),
+        helped=tuple(turn for turn in forecast.helped if turn.pod not in helped),
+        hindered=tuple(turn for turn in forecast.hindered if turn.pod not in hindered),
         budgets=tuple(each for each in forecast.budgets if _budget_key(each) not in budgets),
         anyway=len(forecast.leaving) - len(leaving),
-        settled=forecast.settled or (not forecast.ended_early and _only_loops(forecast, baseline)),
+        settled=forecast.settled or (not forecast.ended_early and _only_loops(forecast, loops)),
         baseline=baseline,
     )
 
@@ -48,32 +52,55 @@ def without_a_change(forecast: Forecast) -> Forecast:
     return replace(forecast, leaving=leaving, anyway=len(forecast.leaving) - len(leaving))
 
 
-def _only_loops(forecast: Forecast, baseline: Forecast) -> bool:
-    """Return whether nothing goes on at the end but loops that go on without the change, too."""
-    looping = {each.workload: each for each in baseline.circles}
-    loops = forecast.circles
-    return bool(loops) and all(_same_loop(each, looping.get(each.workload)) for each in loops)
+def _only_loops(forecast: Forecast, loops: Collection[str]) -> bool:
+    """Return whether nothing goes on at the end but *loops*, which go on without the change, too."""
+    return bool(forecast.circles) and all(each.workload in loops for each in forecast.circles)
 
 
-def _same_loop(one: Circle, other: Circle | None) -> bool:
-    return other is not None and one.cause.say(where=False) == other.cause.say(where=False)
+def _loops_anyway(
+    forecast: Forecast, baseline: Forecast, leaving: Sequence[Leaving]
+) -> dict[str, frozenset[str]]:
+    """Return the workloads that loop anyway, if for another value, and none of whose pods is among *leaving*."""
+    before, own = {each.workload for each in baseline.circles}, {one.workload for one in leaving}
+    return {each.workload: frozenset() for each in forecast.circles if each.workload in before - own}
 
 
-def _same_row(one: Workload, other: Workload | None) -> bool:
-    if other is None:
-        return False
-    if one.circle is not None and _same_loop(one.circle, other.circle):
-        return True
-    first = (one.before, one.after, one.pods, one.waiting, one.lost, one.circle is None, one.causes)
-    return first == (
-        other.before,
-        other.after,
-        other.pods,
-        other.waiting,
-        other.lost,
-        other.circle is None,
-        other.causes,
-    )
+def _same_loops(forecast: Forecast, baseline: Forecast) -> dict[str, frozenset[str]]:
+    """Return the workloads that loop for the same reason without the change, with why their pods leave there."""
+    before = {each.workload: each.cause.say(where=False) for each in baseline.circles}
+    causes = {each.name: each.causes for each in baseline.workloads}
+    return {
+        each.workload: frozenset((before[each.workload], *causes.get(each.workload, ())))
+        for each in forecast.circles
+        if before.get(each.workload) == each.cause.say(where=False)
+    }
+
+
+def _own_rows(
+    forecast: Forecast, baseline: Forecast, leaving: Sequence[Leaving], loops: Collection[str]
+) -> Iterator[Workload]:
+    """Yield the rows of workloads that fare otherwise with the change, with what of each happens anyway.
+
+    Their pods that do not leave anyway are *leaving*: rows and headline count the same.
+    """
+    before = {each.name: each for each in baseline.workloads}
+    own = Counter(one.workload for one in leaving)
+    own_lost = Counter(one.workload for one in leaving if one.lost)
+    for row in forecast.workloads:
+        other = before.get(row.name)
+        if not own[row.name] and (
+            row.name in loops or (other is not None and _outcome(row) == _outcome(other))
+        ):
+            continue
+        yield replace(
+            row,
+            anyway=row.pods - own[row.name],
+            lost_anyway=min(other.lost, max(row.lost - own_lost[row.name], 0)) if other else 0,
+        )
+
+
+def _outcome(row: Workload) -> tuple[object, ...]:
+    return row.before, row.after, row.pods, row.waiting, row.lost, row.circle is None
 
 
 def _budget_key(budget: Budget) -> tuple[object, ...]:

@@ -23,13 +23,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from weir.controllers.runtime.views import Node
+from weir.controllers.workloads.daemon_nodes import should_run, template_pod
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.core import Pod, Taint, Toleration, ViewError, read
+from weir.objects.core import Pod, PodStatus, Taint, ViewError, read
 from weir.objects.kinds import KINDS
+from weir.objects.pod_reader import SnapshotPod, relevant_volumes
+from weir.objects.requests import has_allocated_resources
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.selectors.labels import from_object, parse
 from weir.taints.eviction import stay
@@ -51,31 +56,42 @@ from weir.whatif.made_up_owners import owner_label
 from weir.whatif.snapshot import owner_of
 
 Document = dict[str, Any]
-Seats = dict[str, list[tuple[str, PodClass]]]
+Seats = dict[str, dict[str, PodClass]]  #: node → pod → class
 
 _OWNERS: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment", "Job")
 _MADE_UP: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"})
 _SIZED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _decode_pod: Final = msgspec.json.Decoder(Pod).decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class Seen:
-    """What must be known of a pod to decide whether it is alive in the copy."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """What pods that differ in name and node alone have in common."""
 
-    source: Any  #: its bytes, or its document
-    key: str
     namespace: str
-    node: str
-    group: str  #: the uid of the topmost owner, or the pod's own key
-    owner: str
+    owner: str  #: the uid of the controller
+    group: str  #: the uid of the topmost owner; "" for a pod nobody owns, which is a group by itself
     priority: int
     pod_class: PodClass
-    stirs: bool  #: waits, ends, or has claims
+    stirs: bool  #: it is being deleted, or has claims
     ended: bool
     daemon: bool  #: a DaemonSet's pod
     steadfast: bool  #: one that tolerates everything
     replicated: bool  #: a ReplicaSet's pod, of which there may be more or fewer
+
+
+class Seen(NamedTuple):
+    """What must be known of a pod to decide whether it is alive in the copy."""
+
+    source: Any  #: its bytes, or its document
+    key: str
+    node: str
+    template: Template
+
+    @property
+    def group(self) -> str:
+        return self.template.group or self.key
 
 
 @dataclass
@@ -87,6 +103,11 @@ class Divided:
     lowest: int | None = None  #: the least priority of those left out
     seated: Counter[str] = field(default_factory=Counter)  #: how many of each owner's pods only take room
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody is alive: no pod, and nothing that could make one."""
+        return not any(each.get("kind") in ("Pod", *_OWNERS) and _wants_pods(each) for each in self.documents)
+
 
 @dataclass
 class _Scope:
@@ -97,31 +118,36 @@ class _Scope:
     moves_daemons: bool = False  #: a DaemonSet may want a pod where it had none
 
 
-def divide(
-    documents: Sequence[Document],
-    pods: Iterable[Any],
-    changes: Sequence[Change],
-    below: int | None = None,
-    gates: Gates = ALL_FEATURES,
-) -> Divided | None:
-    """Return who is alive and who takes room, or None when everybody must be alive.
+class Population:
+    """The pods of a cluster with what may decide about them: read once, for every question about it."""
 
-    *documents* are all objects but pods, *pods* the pods, as bytes or documents. Pods of a priority *below* this are
-    alive, too.
-    """
-    nodes = {each["metadata"]["name"]: each for each in documents if each.get("kind") == "Node"}
-    scope = _scope(changes, nodes)
-    if scope is None:
-        return None
-    above = _above(documents)
-    classes = PodClasses()
-    owners = {each["metadata"].get("uid", "") for each in documents if each.get("kind") in _OWNERS}
-    seen = [_seen(source, above, owners, classes) for source in pods]
-    if any(each is None for each in seen):
-        return None  # one that cannot be read is named by whoever reads everything
-    people = [each for each in seen if each is not None]
-    alive = _alive(people, documents, nodes, scope, above, below, gates)
-    return _divided(people, documents, alive, above)
+    def __init__(self, documents: Sequence[Document], pods: Iterable[Any]) -> None:
+        """*documents* are all objects but pods, *pods* the pods, as bytes or documents."""
+        self._documents = documents
+        self._nodes = {each["metadata"]["name"]: each for each in documents if each.get("kind") == "Node"}
+        self._above = _above(documents)
+        owners = {each["metadata"].get("uid", "") for each in documents if each.get("kind") in _OWNERS}
+        read_pod = _Reader(self._above, owners).read
+        self._pods = [read_pod(source) for source in pods]
+        self._readable = all(self._pods)
+        self._under_way: dict[Gates, set[str]] = {}
+
+    def divide(
+        self, changes: Sequence[Change], below: int | None = None, gates: Gates = ALL_FEATURES
+    ) -> Divided | None:
+        """Return who is alive and who takes room, or None when everybody must be alive.
+
+        Pods of a priority *below* this are alive, too.
+        """
+        scope = _scope(changes, self._nodes)
+        if scope is None or not self._readable:
+            return None  # a pod that cannot be read is named by whoever reads everything
+        pods = [each for each in self._pods if each is not None]
+        if gates not in self._under_way:
+            self._under_way[gates] = _under_way(pods, self._documents, self._above, self._nodes, gates)
+        begun = self._under_way[gates]
+        alive = _alive(pods, self._documents, self._nodes, scope, self._above, begun, below, gates)
+        return _divided(pods, self._documents, alive, self._above)
 
 
 @dataclass
@@ -217,40 +243,82 @@ def _above(documents: Sequence[Document]) -> dict[str, str]:
     }
 
 
-def _seen(source: Any, above: dict[str, str], owners: set[str], classes: PodClasses) -> Seen | None:
-    try:
-        pod = read(Pod, source) if isinstance(source, dict) else _decode_pod(source)
-    except (ViewError, msgspec.ValidationError):
-        return None
-    metadata, spec = pod.metadata, pod.spec
-    namespace = metadata.namespace or "default"
-    if not metadata.name:
-        return None
-    owner = next((one for one in metadata.owner_references or () if one.controller), None)
-    if owner is not None and not owner.uid:
-        return None  # a dump written by hand: small enough to be run whole
-    node, ended = spec.node_name, pod.terminated
-    daemon = owner is not None and owner.kind == "DaemonSet"
-    unbound = msgspec.structs.replace(spec, node_name="")
-    labels = metadata.labels
-    if owner is not None and owner.uid not in owners and owner.kind in _MADE_UP:
-        labels = {**(labels or {}), **owner_label(owner.uid)}  # as the pods of its owner have in the copy
-    plain = msgspec.structs.replace(metadata, namespace=namespace, labels=labels)
-    return Seen(
-        source,
-        f"{namespace}/{metadata.name}",
-        namespace,
-        node,
-        above.get(owner.uid, owner.uid) if owner is not None else f"{namespace}/{metadata.name}",
-        owner.uid if owner is not None else "",
-        spec.priority or 0,
-        classes.of(msgspec.structs.replace(pod, spec=unbound, metadata=plain)),
-        bool((not node and not ended) or metadata.deletion_timestamp or spec.resource_claims),
-        ended,
-        daemon,
-        daemon and any(_tolerates_everything(each) for each in pod.tolerations),
-        owner is not None and owner.kind in ("ReplicaSet", "ReplicationController"),
-    )
+class _Reader:
+    """Reads pods; what pods have in common is worked out once."""
+
+    def __init__(self, above: dict[str, str], owners: set[str]) -> None:
+        self._above, self._owners = above, owners
+        self._classes = PodClasses()
+        self._templates: dict[bytes, Template] = {}
+        self._of_templates: dict[int, Template | None] = {}
+        self._names: dict[str, str] = {}
+
+    def read(self, source: Any) -> Seen | None:
+        """Return a pod; None for one that cannot be read, or that only a copy with everybody alive can hold."""
+        if isinstance(source, SnapshotPod):
+            template = self._of_snapshot(source.template)
+            return None if template is None else Seen(source.source, source.key, source.node_name, template)
+        try:
+            pod = read(Pod, source) if isinstance(source, dict) else _decode_pod(source)
+        except (ViewError, msgspec.ValidationError):
+            return None
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        if not metadata.name:
+            return None
+        volumes = relevant_volumes(pod) if spec.volumes else ()
+        own = any(each.ephemeral for each in volumes)  # whose claims are named after the pod
+        shared = Pod(
+            metadata=replace(
+                metadata,
+                name=metadata.name if own else "",
+                uid=metadata.uid if own else "",
+                namespace=metadata.namespace or "default",
+                resource_version="",
+                creation_timestamp=None,
+                annotations=None,
+            ),
+            spec=replace(spec, node_name="", volumes=volumes or None),
+            status=status if has_allocated_resources(pod) else PodStatus(phase=status.phase),
+        )
+        key = _encode(shared)
+        template = self._templates.get(key)
+        if template is None:
+            made = self._template(shared)
+            if made is None:
+                return None
+            template = self._templates[key] = made
+        node = self._names.setdefault(spec.node_name, spec.node_name)
+        return Seen(source, f"{template.namespace}/{metadata.name}", node, template)
+
+    def _of_snapshot(self, shared: Pod) -> Template | None:
+        """Return what pods with the template *shared* have in common, which lives as long as its snapshot."""
+        if id(shared) not in self._of_templates:
+            metadata = replace(shared.metadata, namespace=shared.metadata.namespace or "default")
+            self._of_templates[id(shared)] = self._template(replace(shared, metadata=metadata))
+        return self._of_templates[id(shared)]
+
+    def _template(self, pod: Pod) -> Template | None:
+        metadata, spec = pod.metadata, pod.spec
+        owner = next((one for one in metadata.owner_references or () if one.controller), None)
+        if owner is not None and not owner.uid:
+            return None  # a dump written by hand: small enough to be run whole
+        if owner is not None and owner.uid not in self._owners and owner.kind in _MADE_UP:
+            # as the pods of its owner have in the copy
+            labels = {**(metadata.labels or {}), **owner_label(owner.uid)}
+            pod = replace(pod, metadata=replace(metadata, labels=labels))
+        daemon = owner is not None and owner.kind == "DaemonSet"
+        return Template(
+            metadata.namespace,
+            owner.uid if owner is not None else "",
+            self._above.get(owner.uid, owner.uid) if owner is not None else "",
+            spec.priority or 0,
+            self._classes.of(pod),
+            bool(metadata.deletion_timestamp or spec.resource_claims),
+            pod.terminated,
+            daemon,
+            daemon and any(_tolerates_everything(each) for each in pod.tolerations),
+            owner is not None and owner.kind in ("ReplicaSet", "ReplicationController"),
+        )
 
 
 def _tolerates_everything(toleration: Any) -> bool:
@@ -271,6 +339,7 @@ def _alive(
     nodes: dict[str, Document],
     scope: _Scope,
     above: dict[str, str],
+    begun: set[str],
     below: int | None,
     gates: Gates,
 ) -> _Alive:
@@ -279,30 +348,33 @@ def _alive(
     evicting = {
         name: taints for name, node in nodes.items() if name not in touched and (taints := _evicting(node))
     }
-    stays: dict[tuple[tuple[Taint, ...], tuple[Toleration, ...]], bool] = {}
+    stays: dict[tuple[str, PodClass], bool] = {}
     uids = {each["metadata"].get("uid", "") for each in documents if _identity(each) in scope.workloads}
-    found = _Alive({above.get(uid, uid) for uid in uids} | _under_way(people, documents, above))
+    found = _Alive({above.get(uid, uid) for uid in uids} | begun)
     written = {f"{namespace}/{name}" for kind, namespace, name in scope.workloads if kind == "Pod"}
-    for one in people:
-        stirs = one.stirs or one.key in written
-        if one.steadfast and not scope.moves_daemons and not stirs:
+    daemons, home = scope.moves_daemons, nodes.keys() - touched
+    for _, key, node, template in people:
+        ended = template.ended
+        stirs = template.stirs or not (node or ended) or key in written
+        if not stirs and template.steadfast and not daemons:
             continue
-        lost = one.node in touched or bool(one.node and one.node not in nodes)
-        if not lost and not one.ended and one.node in evicting:
-            judged = (evicting[one.node], one.pod_class.tolerations)
+        lost = bool(node) and node not in home
+        if not lost and not ended and node in evicting:
+            judged = (node, template.pod_class)
             if judged not in stays:
-                stays[judged] = stay(*judged, gates).for_ever
+                stays[judged] = stay(evicting[node], template.pod_class.tolerations, gates).for_ever
             lost = not stays[judged]
-        weak = below is not None and one.priority < below and not one.ended
-        if stirs or lost or weak or (one.daemon and scope.moves_daemons):
-            if one.replicated and not one.ended:
-                found.pods.add(one.key)
+        weak = below is not None and template.priority < below and not ended
+        if stirs or lost or weak or (template.daemon and daemons):
+            if template.replicated and not ended:
+                found.pods.add(key)
             else:
-                found.groups.add(one.group)
+                found.groups.add(template.group or key)
     circles = _counted_together(people, documents)
     named = {namespace for _, namespace, _ in scope.workloads}
     for document, circle in circles:
-        if document["kind"] == "ResourceQuota" and _identity(document)[1] in named:
+        quota = document["kind"] == "ResourceQuota"
+        if (quota and _identity(document)[1] in named) or (not quota and _is_short(document, circle)):
             found.groups |= {one.group for one in circle}
     grown = True
     while grown:
@@ -313,6 +385,21 @@ def _alive(
                 found.groups |= groups
                 grown = True
     return found
+
+
+def _is_short(budget: Document, pods: list[Seen]) -> bool:
+    """Return whether fewer pods of a budget are healthy than it wants, as far as that is plain to see."""
+    status, least = budget.get("status") or {}, (budget.get("spec") or {}).get("minAvailable")
+    if "desiredHealthy" in status:
+        return int(status.get("currentHealthy") or 0) < int(status["desiredHealthy"])
+    if not isinstance(least, int):
+        return False
+    return sum(_is_ready(whole(one.source)) for one in pods) < least
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def _is_unwell(node: Document) -> bool:
@@ -331,19 +418,60 @@ def _identity(document: Document) -> tuple[str, str, str]:
     return str(document.get("kind")), metadata.get("namespace") or "default", metadata.get("name", "")
 
 
-def _under_way(people: list[Seen], documents: Sequence[Document], above: dict[str, str]) -> set[str]:
+def _under_way(
+    people: list[Seen],
+    documents: Sequence[Document],
+    above: dict[str, str],
+    nodes: dict[str, Document],
+    gates: Gates,
+) -> set[str]:
     """Return the owners with which something is under way: more or fewer pods than they want, two revisions."""
-    standing = Counter(one.owner for one in people if one.owner and not one.ended)
+    standing: dict[str, list[str]] = {}  # owner → the nodes of its pods
+    for _, _, node, template in people:
+        if template.owner and not template.ended:
+            standing.setdefault(template.owner, []).append(node)
+    daemons = any(each.get("kind") == "DaemonSet" for each in documents)
+    views = {name: read(Node, {**node, "status": {}}) for name, node in nodes.items()} if daemons else {}
     found, sized = set(), Counter[str]()
     for each in documents:
-        if each.get("kind") in _SIZED:
-            uid = each["metadata"].get("uid", "")
-            wanted = (each.get("spec") or {}).get("replicas", 1)
-            if wanted != standing[uid]:
+        kind, uid, spec = each.get("kind"), each["metadata"].get("uid", ""), each.get("spec") or {}
+        there = standing.get(uid, [])
+        if kind in _SIZED:
+            wanted = spec.get("replicas", 1)
+            if wanted != len(there):
                 found.add(above.get(uid, uid))
             if wanted and uid in above:
                 sized[above[uid]] += 1
+        elif (kind == "Job" and _pods_of_job(each) != len(there)) or (
+            kind == "DaemonSet" and not _on_its_nodes(each, there, views, gates)
+        ):
+            found.add(uid)
     return found | {uid for uid, revisions in sized.items() if revisions > 1}
+
+
+def _pods_of_job(job: Document) -> int:
+    """Return how many pods a Job has while nothing happens to it."""
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    ended = any(
+        condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    if ended or spec.get("suspend"):
+        return 0
+    at_once = int(spec.get("parallelism", 1))
+    left = spec.get("completions")
+    return at_once if left is None else min(at_once, max(int(left) - int(status.get("succeeded") or 0), 0))
+
+
+def _on_its_nodes(daemonset: Document, there: list[str], nodes: dict[str, Node], gates: Gates) -> bool:
+    """Return whether a DaemonSet has its one pod on every node that should run it, and none elsewhere."""
+    if not (daemonset.get("spec") or {}).get("template"):
+        return True
+    pattern, having = template_pod(daemonset), set(there)
+    if pattern is None or len(having) != len(there):
+        return False
+    verdicts = {name: should_run(pattern, node, gates) for name, node in nodes.items()}
+    return all(verdict.go_on if name in having else not verdict.run for name, verdict in verdicts.items())
 
 
 def _counted_together(people: list[Seen], documents: Sequence[Document]) -> list[tuple[Document, list[Seen]]]:
@@ -351,8 +479,8 @@ def _counted_together(people: list[Seen], documents: Sequence[Document]) -> list
     counting = [each for each in documents if each.get("kind") in ("PodDisruptionBudget", "ResourceQuota")]
     by_namespace: dict[str, list[Seen]] = {_identity(each)[1]: [] for each in counting}
     for one in people:
-        if one.namespace in by_namespace:
-            by_namespace[one.namespace].append(one)
+        if one.template.namespace in by_namespace:
+            by_namespace[one.template.namespace].append(one)
     found = []
     for each in counting:
         there = by_namespace[_identity(each)[1]]
@@ -361,7 +489,7 @@ def _counted_together(people: list[Seen], documents: Sequence[Document]) -> list
             there = [
                 one
                 for one in there
-                if selector is not None and selector.matches(one.pod_class.pod.metadata.labels or {})
+                if selector is not None and selector.matches(one.template.pod_class.labels)
             ]
         found.append((each, there))
     return found
@@ -371,18 +499,25 @@ def _divided(
     people: list[Seen], documents: Sequence[Document], alive: _Alive, above: dict[str, str]
 ) -> Divided:
     found = Divided([])
-    living, absent = set(alive.groups), set()
-    for one in people:
-        if alive.has(one):
-            living |= {one.group, one.owner}
-            found.documents.append(whole(one.source))
-        elif not one.ended:  # it has a node: one that waits is alive
-            found.seats.setdefault(one.node, []).append((one.key, one.pod_class))
-            found.seated[one.owner] += 1
-            found.lowest = one.priority if found.lowest is None else min(found.lowest, one.priority)
-        if not alive.has(one):
-            absent |= {one.group, one.owner}
-    absent -= living | {""}
+    groups, single, seats = alive.groups, alive.pods, found.seats
+    living, left_out = set[Template](), Counter[Template]()
+    for source, key, node, template in people:
+        if (template.group or key) in groups or key in single:
+            living.add(template)
+            found.documents.append(whole(source))
+            continue
+        left_out[template] += 1
+        if not template.ended:  # it has a node: one that waits is alive
+            there = seats.get(node)
+            if there is None:
+                there = seats[node] = {}
+            there[key] = template.pod_class
+    for template, number in left_out.items():
+        if template.owner and not template.ended:
+            found.seated[template.owner] += number
+    found.lowest = min((each.priority for each in left_out if not each.ended), default=None)
+    absent = {uid for each in left_out for uid in (each.group, each.owner)}
+    absent -= {uid for each in living for uid in (each.group, each.owner)} | groups | {""}
     idle = {
         _identity(document)
         for document, circle in _counted_together(people, documents)
@@ -406,6 +541,10 @@ def _smaller(document: Document, by: int) -> Document:
     return {**document, "spec": {**spec, "replicas": max(int(spec.get("replicas", 1)) - by, 0)}}
 
 
+def _wants_pods(document: Document) -> bool:
+    return (document.get("spec") or {}).get("replicas") != 0
+
+
 def _belongs(document: Document, absent: set[str]) -> bool:
     """Return whether an object is one of the owners that are left out, or only theirs."""
     if document.get("kind") not in (*_OWNERS, "ControllerRevision"):
@@ -415,5 +554,7 @@ def _belongs(document: Document, absent: set[str]) -> bool:
 
 
 def whole(pod: Any) -> Document:
-    """Return a pod given as bytes or as a document as a document."""
+    """Return a pod given as bytes, of a snapshot or as a document as a document."""
+    if isinstance(pod, SnapshotPod):
+        pod = pod.source
     return pod if isinstance(pod, dict) else {"kind": "Pod", **msgspec.json.decode(pod)}

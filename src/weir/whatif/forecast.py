@@ -1,15 +1,14 @@
-"""What does the change come to? The history of a copy, boiled down to what somebody wants to know before making it.
+"""The answer to a what-if question, computed from the history of a copy.
 
-Who goes, when and why; what runs in their place and where; what goes in circles, evicted and made again for ever; whose
-pods wait, and what for; which budgets are broken or stand in the way; what room is left. By workload, worst first.
-Not here: running the copy (weir.whatif.run), what goes in circles (weir.whatif.circles), the words
-(weir.whatif.words), the document (weir.whatif.report).
+Evictions with time, cause and the new node; eviction loops; pending pods and their reasons; disruption budgets that are
+violated or block; free room. By workload, in the order of time. Words are in weir.whatif.words, the JSON document in
+weir.whatif.report.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -56,6 +55,18 @@ class Turn:
     pod: str
     node: str
     why_not: str = ""
+    workload: str = ""
+    waited_for: str = ""  #: what the scheduler said before the change
+
+
+@dataclass(frozen=True)
+class LockedOut:
+    """A pod that stays on its node, though the scheduler would not put it there again."""
+
+    pod: str
+    node: str
+    workload: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,18 @@ class Workload:
     moves: tuple[tuple[str, str, int], ...] = ()  #: from, to, how many
     causes: tuple[str, ...] = ()
     circle: Circle | None = None
+    anyway: int = 0  #: how many of `pods` leave at the same time without the change
+    lost_anyway: int = 0  #: how many of `lost` are lost without the change, too
 
     @property
     def rank(self) -> tuple[int, int, int, str]:
         """Worst first."""
         return (-(self.circle is not None), -self.lost, -self.left, self.name)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """First to lose a pod first; of one moment, worst first."""
+        return (self.first, *self.rank)
 
 
 @dataclass(frozen=True)
@@ -102,9 +120,9 @@ class Forecast:
     changed: tuple[str, ...]  #: what they changed, `node/n1`
     leaving: tuple[Leaving, ...] = ()
     circles: tuple[Circle, ...] = ()
-    workloads: tuple[Workload, ...] = ()  #: worst first
+    workloads: tuple[Workload, ...] = ()  #: in the order of time
     staying: int = 0  #: pods on the changed nodes that stay
-    locked_out: tuple[str, ...] = ()  #: pods that stay though the scheduler would not put them there again
+    locked_out: tuple[LockedOut, ...] = ()
     helped: tuple[Turn, ...] = ()  #: waiting pods that run after the change
     hindered: tuple[Turn, ...] = ()  #: pods that had found a place and have none any more
     budgets: tuple[Budget, ...] = ()
@@ -139,11 +157,15 @@ class Forecast:
         return tuple(one for one in self.leaving if one.lost)
 
     @property
+    def others_lost(self) -> int:
+        """How many pods have nowhere to go beside those that leave: new ones, and ones that leave anyway."""
+        return max(sum(each.lost - each.lost_anyway for each in self.workloads) - len(self.lost), 0)
+
+    @property
     def bad(self) -> bool:
         """Whether somebody should think again."""
         blocked = any(budget.blocks for budget in self.budgets)
-        waiting = any(workload.lost for workload in self.workloads)
-        return bool(self.lost or self.circles or self.hindered or blocked or waiting or self.notes)
+        return bool(self.lost or self.others_lost or self.circles or self.hindered or blocked or self.notes)
 
 
 def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle] = ()) -> Iterator[Leaving]:
@@ -208,7 +230,7 @@ def _why_nowhere(history: History, life: PodLife, last: PodLife) -> str:
 def workloads(
     history: History, workload_of: WorkloadOf, circles: list[Circle], seated: Mapping[str, int]
 ) -> list[Workload]:
-    """Return the workloads that the change touched, worst first; *seated* of an owner's pods only take room."""
+    """Return the workloads that the change touched, by time; *seated* of an owner's pods only take room."""
     groups: dict[str, list[PodLife]] = {}
     for life in history.lives.values():
         groups.setdefault(workload_of(life), []).append(life)
@@ -257,7 +279,7 @@ def workloads(
                 circling.get(name),
             )
         )
-    return sorted(found, key=lambda each: each.rank)
+    return sorted(found, key=lambda each: each.order)
 
 
 def _had_to_go(life: PodLife) -> bool:
@@ -313,13 +335,21 @@ def budgets(history: History, blocked: Mapping[str, str], ended: float) -> Itera
             )
 
 
-def staying(history: History, changed: list[str], gates: Gates) -> tuple[int, list[str]]:
-    """Return how many pods stay on the changed nodes, and which of them could not come back once gone."""
+def staying(
+    history: History, changed: Collection[str], workload_of: WorkloadOf, before: Gates, gates: Gates
+) -> tuple[int, list[LockedOut]]:
+    """Return how many pods stay on the changed nodes, and who stays somewhere and could not come back once gone.
+
+    *before* and *gates* are the scheduler's before and after the change.
+    """
     stay, locked = 0, []
     for life in history.there_at_the_change():
-        if life.node not in changed or life.left is not None or life.node not in history.nodes:
+        if life.left is not None or life.node not in history.nodes:
             continue
-        stay += 1
+        if life.node in changed:
+            stay += 1
+        elif gates == before:
+            continue
         try:
             pod = read(Pod, life.document)
             now, old = (
@@ -328,14 +358,14 @@ def staying(history: History, changed: list[str], gates: Gates) -> tuple[int, li
             )
         except ViewError:
             continue
-        if not untolerated(old.taints, pod.tolerations, gates) and untolerated(
-            now.taints, pod.tolerations, gates
-        ):
-            locked.append(life.key)
-    return stay, sorted(locked)
+        refused = untolerated(now.taints, pod.tolerations, gates)
+        if refused and not untolerated(old.taints, pod.tolerations, before):
+            why = f"nothing tolerates {', '.join(map(str, refused))}"
+            locked.append(LockedOut(life.key, life.node, workload_of(life), why))
+    return stay, sorted(locked, key=lambda each: each.pod)
 
 
-def turns(history: History, waited: set[str]) -> tuple[list[Turn], list[Turn]]:
+def turns(history: History, waited: set[str], workload_of: WorkloadOf) -> tuple[list[Turn], list[Turn]]:
     """Return the pods that *waited* before the change and run after it, and those that had a place and lost it."""
     helped, hindered = [], []
     for life in history.lives.values():
@@ -343,7 +373,9 @@ def turns(history: History, waited: set[str]) -> tuple[list[Turn], list[Turn]]:
             continue
         last = life.last
         if life.bound is not None and life.bound >= 0.0 and last.runs:
-            helped.append(Turn(life.key, last.node))
+            before = history.waited_for.get(life.uid, "")
+            helped.append(Turn(life.key, last.node, "", workload_of(life), before))
         elif life.bound is not None and life.bound < 0.0 and not last.runs:
-            hindered.append(Turn(life.key, life.node, _why_nowhere(history, life, last)))
+            why = _why_nowhere(history, life, last)
+            hindered.append(Turn(life.key, life.node, why, workload_of(life)))
     return helped, hindered

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from weir.explain.phrases import taint_name
 from weir.gates import Gates
-from weir.objects.core import Node, Pod, Taint, ViewError, read
+from weir.objects.core import Node, Taint, Toleration, View, ViewError, read
 from weir.scheduler.plugins.taint_toleration import NAME as TAINT_TOLERATION
-from weir.taints.eviction import stay
+from weir.taints.eviction import Stay, stay
 from weir.whatif.snapshot import owner_of
 
 Document = dict[str, Any]
@@ -62,7 +61,7 @@ class Cause:
     def say(self, *, where: bool = True) -> str:
         """Return the cause as part of a sentence; without *where*, not of which node or device."""
         if self.taint is not None:
-            taint = f"{taint_name(self.taint)} of {self.of}" if where else taint_name(self.taint)
+            taint = f"{self.taint} of {self.of}" if where else str(self.taint)
             if self.tolerated_for is None:
                 return f"nothing tolerates {taint}"
             return f"tolerates {taint} for {self.tolerated_for}s"
@@ -132,12 +131,18 @@ class History:
         #: asked while a pod is deleted because of its devices
         self.device_cause: Callable[[PodLife], Cause] = lambda life: Cause(Why.DEVICE_TAINT)
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
+        self.waited_for: dict[
+            str, str
+        ] = {}  #: uid of a pod without a node at the change → what the scheduler said
         self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
         self.refusals: dict[str, str] = {}  #: uid of an owner whose pods the server refuses → why
         self.suspended: set[str] = set()  #: uids of owners whose pods are known to loop and are left alone
         self.refused_priority: int | None = (
             None  #: the highest of pods that fitted nowhere and may push others out
         )
+        #: by the identity of a node's document, which is kept with them
+        self._taints: dict[int, tuple[Document, tuple[Taint, ...]]] = {}
+        self._stays: dict[object, tuple[Gates, Stay]] = {}
         self._order = 0  # how many writes to pods were seen
         self.writes = 0  #: to pods, since the change
         self.departures = 0
@@ -152,6 +157,7 @@ class History:
         self.began = now
         self.nodes_before = {each["metadata"]["name"]: each for each in nodes}
         self._pods_before = {uid: life.document for uid, life in self.lives.items()}
+        self.waited_for = {uid: life.waits for uid, life in self.lives.items() if life.waits}
         for life in self.lives.values():
             life.made -= shift
             for name in ("bound", "running", "left", "gone"):
@@ -237,17 +243,34 @@ class History:
 
     def _by_taint(self, document: Document, node: str, before: Document) -> Cause:
         try:
-            pod, here = read(Pod, document), read(Node, self.nodes.get(node) or {})
-            old, then = read(Node, self.nodes_before.get(node) or {}), read(Pod, before)
+            tolerations, taints = _tolerations(document), self._taints_of(self.nodes.get(node))
+            earlier, then = _tolerations(before), self._taints_of(self.nodes_before.get(node))
         except ViewError:
             return Cause(Why.TAINT)
-        found = stay(here.taints, pod.tolerations, self.gates)
-        if found.taint is None:
+        stays = self._stay(taints, tolerations, self.gates)
+        if stays.taint is None:
             return Cause(Why.TAINT)
-        was = stay(old.taints, then.tolerations, self._gates_before)
-        anyway = was.limit is not None and found.limit is not None and was.limit <= found.limit
-        seconds = None if found.toleration is None else max(found.toleration.toleration_seconds or 0, 0)
-        return Cause(Why.TAINT, found.taint, f"node {node}", seconds, anyway)
+        stayed = self._stay(then, earlier, self._gates_before)
+        anyway = stayed.limit is not None and stays.limit is not None and stayed.limit <= stays.limit
+        seconds = None if stays.toleration is None else max(stays.toleration.toleration_seconds or 0, 0)
+        return Cause(Why.TAINT, stays.taint, f"node {node}", seconds, anyway)
+
+    def _taints_of(self, node: Document | None) -> tuple[Taint, ...]:
+        """Return the taints of a node; many pods ask for those of one."""
+        if node is None:
+            return ()
+        known = self._taints.get(id(node))
+        if known is None:
+            known = self._taints[id(node)] = (node, read(Node, node).taints)
+        return known[1]
+
+    def _stay(self, taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], gates: Gates) -> Stay:
+        """Return how long these tolerations let a pod stay; pods of one workload have the same."""
+        key = (taints, tolerations, gates is self.gates)
+        known = self._stays.get(key)
+        if known is None or known[0] is not gates:
+            known = self._stays[key] = (gates, stay(taints, tolerations, gates))
+        return known[1]
 
     # ── afterwards ───────────────────────────────────────────────────────────────────────────────
 
@@ -278,6 +301,20 @@ class History:
         for life in self.lives.values():
             if life.made < 0.0 and (life.left is None or life.left >= 0.0):
                 yield life
+
+
+class _PodSpec(View, frozen=True):
+    tolerations: tuple[Toleration, ...] | None = None
+
+
+class _Pod(View, frozen=True):
+    """What of a pod decides how long it may stay on a node."""
+
+    spec: _PodSpec = _PodSpec()
+
+
+def _tolerations(pod: Document) -> tuple[Toleration, ...]:
+    return read(_Pod, pod).spec.tolerations or ()
 
 
 def _born(document: Document, at: float, came: int) -> PodLife:

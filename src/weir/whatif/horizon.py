@@ -1,8 +1,7 @@
-"""How long is a copy looked at? Until nothing goes on but circles, at most to the horizon, or until too much happens.
+"""The end of a what-if run: when nothing but eviction loops goes on, at the horizon, or when too much happens.
 
-What surprises: circles end the looking only when no other pod is about to leave; what never comes to rest at one moment
-ends it as well, so that a question always has an answer.
-Not here: making the copy and the changes (weir.whatif.run), what goes in circles (weir.whatif.circles).
+Loops end it only when no other pod is about to leave. A copy that never comes to rest at one moment ends it as well, so
+that a question always has an answer.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.forecast.cluster import ForecastCluster
 from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.circles import find_circles
+from weir.whatif.forecast import Forecast
 from weir.whatif.history import History, PodLife
 from weir.whatif.words import title
 
@@ -26,6 +26,8 @@ Tick = Callable[[int, int], None]
 _STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
 #: What happened in the last so many seconds still goes on.
 _RECENTLY: Final = 12.0
+#: So long a pod made at the horizon is given to be placed and to start.
+_PLACING_SECONDS: Final = 5.0
 #: So many writes to pods are waited for, and so many for each pod that is there; and as many in one moment to anything.
 MOST_WRITES: Final = 20_000
 #: After so many writes to pods, workloads that are known to loop are left alone.
@@ -33,12 +35,22 @@ LOOPING_WRITES: Final = 2_000
 MOST_WRITES_A_POD: Final = 50
 
 
+def nothing_happens(said: str, now: datetime, until: float) -> Forecast:
+    """Return the forecast of a cluster in which nothing can happen to any pod, as a look to the horizon says it."""
+    looked = timedelta(seconds=until)
+    rests = until > max(_STEPS)
+    return Forecast((said,), (), at=now, looked=looked, settled=rests)
+
+
 class TooMuch(Exception):
     """So much goes on in the copy that it is not waited for."""
 
 
 class Horizon:
-    """The time that passes in one copy after *now*, when the change is made, at most *until* so many seconds later."""
+    """The time that passes in one copy after *now*, when the change is made, at most *until* so many seconds later.
+
+    Loops do not end it before *at_least* so many seconds.
+    """
 
     def __init__(
         self,
@@ -49,7 +61,9 @@ class Horizon:
         pods: int,
         workload_of: Callable[[PodLife], str],
         tick: Tick,
+        at_least: float = 0.0,
     ) -> None:
+        self._at_least = at_least
         self._cluster, self._history, self._workload_of, self._tick = cluster, history, workload_of, tick
         self._now, self._until = now, until
         self._most_writes = MOST_WRITES + MOST_WRITES_A_POD * pods
@@ -97,9 +111,22 @@ class Horizon:
             number += 1
             history.last_seen = (cluster.now - self._now).total_seconds()
             self._tick(int(passed), int(end))
-            if history.departures > before and self._only_circles():
+            if history.departures > before and self._only_circles() and history.last_seen >= self._at_least:
                 return
+        if self._has_new_pods(end):
+            cluster.advance(_PLACING_SECONDS)
+            history.last_seen = (cluster.now - self._now).total_seconds()
         self.rests = history.last_change < end - max(_STEPS)
+
+    def _has_new_pods(self, end: float) -> bool:
+        """Return whether pods were made right before the horizon: whether they are placed is not known yet."""
+        return any(
+            life.left is None
+            and life.running is None
+            and not life.waits
+            and life.made > end - _PLACING_SECONDS
+            for life in self._history.lives.values()
+        )
 
     def _only_circles(self) -> bool:
         """Return whether nothing goes on any more but pods that go in circles."""

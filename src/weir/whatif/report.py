@@ -1,7 +1,4 @@
-"""What does a program read? The forecast as a document of the schema weir.what-if/v2.
-
-Not here: the schema itself (docs/reference/what-if.schema.json), what is said to people (weir.whatif.words).
-"""
+"""The forecast as a document of the schema weir.what-if/v2 (docs/reference/what-if.schema.json)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from weir.gates import Gates
 from weir.whatif.circles import Circle
 from weir.whatif.forecast import Forecast, Leaving, Workload
 from weir.whatif.history import Cause
-from weir.whatif.words import numbers
+from weir.whatif.words import headline, numbers
 
 SCHEMA: Final = "weir.what-if/v2"
 Document = dict[str, Any]
@@ -25,6 +22,7 @@ def report(
     """Return the answer for machines; *known* says of which gate how it is known."""
     document: Document = {
         "schema": SCHEMA,
+        "headline": headline(found),
         "changes": list(found.said),
         "changed": list(found.changed),
         "lookedSeconds": found.looked.total_seconds(),
@@ -33,9 +31,19 @@ def report(
         "workloads": [_workload(each) for each in found.workloads],
         "leaving": [_leaving(one) for one in found.leaving],
         "staying": found.staying,
-        "lockedOut": list(found.locked_out),
-        "helped": [{"pod": turn.pod, "node": turn.node} for turn in found.helped],
-        "hindered": [{"pod": turn.pod, "node": turn.node, "whyNot": turn.why_not} for turn in found.hindered],
+        "lockedOut": [each.pod for each in found.locked_out],
+        "lockedOutBecause": [
+            {"pod": each.pod, "node": each.node, "workload": each.workload, "why": each.why}
+            for each in found.locked_out
+        ],
+        "helped": [
+            {"pod": turn.pod, "node": turn.node, "workload": turn.workload, "waitedFor": turn.waited_for}
+            for turn in found.helped
+        ],
+        "hindered": [
+            {"pod": turn.pod, "node": turn.node, "workload": turn.workload, "whyNot": turn.why_not}
+            for turn in found.hindered
+        ],
         "budgets": [
             {
                 "budget": each.name,
@@ -123,6 +131,8 @@ def _workload(each: Workload) -> Document:
         "left": each.left,
         "waiting": each.waiting,
         "lost": each.lost,
+        "anyway": each.anyway,
+        "lostAnyway": each.lost_anyway,
         "why": each.why,
         "firstAfterSeconds": _seconds(each.first),
         "moves": [{"from": start, "to": end, "pods": count} for start, end, count in each.moves],

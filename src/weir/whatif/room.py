@@ -25,10 +25,10 @@ from weir.taints.toleration import untolerated
 
 def room(table: NodeTable, gates: Gates, waiting: Iterable[Pod] = ()) -> dict[str, float]:
     """Return what the nodes of the scheduler's *table* have left for its pods and those *waiting* for a node."""
-    pods = [pod_class.pod for row in table.row_of.values() for pod_class in table.pods[row].values()]
+    classes = {pod_class for row in table.row_of.values() for pod_class in table.pods[row].values()}
     toleration_lists = {
         pod.tolerations
-        for pod in (*pods, *waiting)
+        for pod in (*(pod_class.pod for pod_class in classes), *waiting)
         if not any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
     } | {()}
 

@@ -27,6 +27,7 @@ from weir.forecast.coverage import needs_control_plane as cluster_needs_control_
 from weir.gates import Gates
 from weir.objects.core import Pod, read
 from weir.objects.kinds import find_kind
+from weir.objects.pod_reader import SnapshotPod
 from weir.objects.pod_usage import UsageModel
 from weir.observe.interpreter import collect_rarely
 from weir.simulation.cluster import Cluster
@@ -34,7 +35,7 @@ from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
 from weir.whatif.baseline import only_the_change, without_a_change
-from weir.whatif.bystanders import Divided, divide, whole
+from weir.whatif.bystanders import Divided, Population, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.changes.change import ChangedCluster, needs_control_plane
 from weir.whatif.circles import find_circles
@@ -50,7 +51,7 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import History, PodLife
-from weir.whatif.horizon import Horizon, Tick
+from weir.whatif.horizon import Horizon, Tick, nothing_happens
 from weir.whatif.room import room
 from weir.whatif.snapshot import owner_of
 from weir.whatif.story import story
@@ -91,6 +92,7 @@ class Asked:
     until: float = HOUR  #: seconds after the change
     seed: int = 0
     explain: str = ""  #: a pod, or the beginning of its name, whose story is wanted
+    at_least: float = 0.0  #: seconds after the change before which loops do not end the run
 
 
 def life_in_copy(node: Document) -> Life:
@@ -108,55 +110,90 @@ def what_if(
     tick: Tick | None = None,
     at_the_end: Callable[[ChangedCluster], None] | None = None,
     *,
-    pods: Iterable[msgspec.Raw] = (),
+    pods: Iterable[msgspec.Raw | SnapshotPod] = (),
     leave_out: bool | None = None,
     control_plane: bool | None = None,
 ) -> Forecast:
     """Return what *changes*, made one after the other at *asked.now*, do to the cluster that *documents* describe.
 
-    *pods* are more pods of the cluster, as bytes. *at_the_end* is given the copy before it is thrown away. With *leave
-    out* pods that the change cannot touch only take room in the copy; of a small cluster all are alive unless asked.
-    With *control_plane* a copy of the whole control plane is run, without it never; else where only that can tell.
+    *pods* are more pods of the cluster, as bytes or of a snapshot. *at_the_end* is given the copy before it is thrown
+    away. With *leave_out* pods that the change cannot touch only take room in the copy; of a small cluster all are
+    alive unless asked. With *control_plane* a copy of the whole control plane is run, without it never; else where only
+    that can tell.
     """
     with collect_rarely():
-        given, raw = list(flatten(documents)), list(pods)
-        forecast = _what_if(given, changes, asked, tick, at_the_end, raw, leave_out, control_plane)
+        flat = list(flatten(documents))
+        others = [each for each in flat if each.get("kind") != "Pod"]
+        every_pod = [*(each for each in flat if each.get("kind") == "Pod"), *pods]
+        if leave_out is None:
+            leave_out = len(every_pod) > MANY
+        question = _Question(others, every_pod, asked, leave_out, control_plane)
+        forecast = question.ask(changes, tick and partial(_tick, tick, 0), at_the_end)
         if all(isinstance(change, Wait) for change in changes):
             return without_a_change(forecast)
         if not forecast.touches:
             return forecast
-        baseline = _what_if(given, [Wait(0.0)], asked, None, None, raw, leave_out, control_plane)
-        return only_the_change(forecast, baseline)
+        without = tick and partial(_tick, tick, 1)
+        return only_the_change(
+            forecast, question.ask_without_change(forecast.looked.total_seconds(), without)
+        )
 
 
-def _what_if(
-    documents: Iterable[Document],
-    changes: Sequence[Change],
-    asked: Asked,
-    tick: Tick | None,
-    at_the_end: Callable[[ChangedCluster], None] | None,
-    pods: Iterable[msgspec.Raw],
-    leave_out: bool | None,
-    control_plane: bool | None,
-) -> Forecast:
-    given = list(flatten(documents))
-    others = [each for each in given if each.get("kind") != "Pod"]
-    people = [*(each for each in given if each.get("kind") == "Pod"), *pods]
-    if leave_out is None:
-        leave_out = len(people) > MANY
-    reason = needs_control_plane(changes) or cluster_needs_control_plane(others)
-    if control_plane is not None:
-        reason = "it was asked for" if control_plane else ""
-    below: int | None = None
-    while True:
-        divided = divide(others, people, changes, below, asked.gates) if leave_out else None
-        if divided is None:
-            documents = (*others, *map(whole, people))
-            divided = Divided(list(documents))
-        found, refused = _run(divided, changes, asked, tick, at_the_end, reason)
-        if divided.lowest is None or refused is None or refused <= divided.lowest:
-            return found
-        below = refused  # it could push out pods that were left out: once more, with those alive
+def _tick(tick: Tick, before: int, done: int, total: int) -> None:
+    """Tell how far the first or the second of two runs is."""
+    tick(before * total + done, 2 * total)
+
+
+class _Question:
+    """One cluster, of which the future is asked with a change and without."""
+
+    def __init__(
+        self,
+        others: Sequence[Document],
+        pods: Sequence[Any],
+        asked: Asked,
+        leave_out: bool,
+        control_plane: bool | None,
+    ) -> None:
+        self._others, self._pods, self._asked, self._control_plane = others, pods, asked, control_plane
+        self._population = Population(others, pods) if leave_out else None
+
+    def ask_without_change(self, at_least: float, tick: Tick | None = None) -> Forecast:
+        """Return what becomes of the cluster by itself, followed for *at_least* so many seconds."""
+        wait, asked = Wait(0.0), self._asked
+        divided = None
+        if self._population is not None and not self._needs_control_plane([wait]):
+            divided = self._population.divide([wait], gates=asked.gates)
+        if divided is not None and divided.quiet:
+            return nothing_happens(wait.say(), asked.now, asked.until)
+        self._asked = replace(asked, at_least=at_least)
+        return self.ask([wait], tick)
+
+    def _needs_control_plane(self, changes: Sequence[Change]) -> str:
+        """Return why a copy of the whole control plane is run, "" if none is."""
+        if self._control_plane is not None:
+            return "it was asked for" if self._control_plane else ""
+        return needs_control_plane(changes) or cluster_needs_control_plane(self._others)
+
+    def ask(
+        self,
+        changes: Sequence[Change],
+        tick: Tick | None = None,
+        at_the_end: Callable[[ChangedCluster], None] | None = None,
+    ) -> Forecast:
+        """Return what *changes* do to the cluster."""
+        reason = self._needs_control_plane(changes)
+        below: int | None = None
+        while True:
+            divided = None
+            if self._population is not None:
+                divided = self._population.divide(changes, below, self._asked.gates)
+            if divided is None:
+                divided = Divided([*self._others, *map(whole, self._pods)])
+            forecast, refused = _run(divided, changes, self._asked, tick, at_the_end, reason)
+            if divided.lowest is None or refused is None or refused <= divided.lowest:
+                return forecast
+            below = refused  # it could push out pods that were left out: once more, with those alive
 
 
 def _run(
@@ -169,6 +206,7 @@ def _run(
 ) -> tuple[Forecast, int | None]:
     """Return what comes of a copy, and the highest priority of its pods that fitted nowhere."""
     copied = complete(divided.documents, asked.now)
+    divided.documents = []  # the copy has its own, and lives long
     with _copy(divided, copied.documents, asked, control_plane) as cluster:
         run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))
         found = replace(run.forecast(copied.notes, divided), control_plane=control_plane)
@@ -219,7 +257,9 @@ class _Run:
         self._history = history = History(asked.gates)
         self._above: dict[str, Document] = {}  # uid of a ReplicaSet or Job → its controller
         people = sum(document["kind"] == "Pod" for document in documents)
-        self._horizon = Horizon(cluster, history, asked.now, asked.until, people, self._workload_of, tick)
+        self._horizon = Horizon(
+            cluster, history, asked.now, asked.until, people, self._workload_of, tick, asked.at_least
+        )
         began = cluster.now
         history.device_cause = partial(device_cause, cluster, began)
         for document in documents:
@@ -259,7 +299,7 @@ class _Run:
         settled = self._horizon.patiently(lambda: self._make_changes(said))
         moved = cluster.revision != revision
         words = tuple(change.say() for change in self._changes)
-        if not moved and not any(isinstance(change, Wait) for change in self._changes):
+        if not moved and not any(map(_takes_effect, self._changes)):
             return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
         changed = self._changed()
         if settled:
@@ -277,9 +317,10 @@ class _Run:
         if self._horizon.too_much:
             said.append(self._horizon.busiest(ended))
         found = list(leavings(history, self._workload_of, circles))
-        stay, locked = staying(history, [name.removeprefix("node/") for name in changed], asked.gates)
-        stay += sum(len(divided.seats.get(name.removeprefix("node/"), ())) for name in changed)
-        helped, hindered = turns(history, self._waited)
+        nodes = {name.removeprefix("node/") for name in changed if name.startswith("node/")}
+        stay, locked = staying(history, nodes, self._workload_of, asked.gates, self._scheduler_gates())
+        stay += sum(len(divided.seats.get(name, ())) for name in nodes)
+        helped, hindered = turns(history, self._waited, self._workload_of)
         blocked = {
             pod: name
             for change in self._changes
@@ -338,6 +379,8 @@ class _Run:
                     found.append(f"{kind.singular}/{document['metadata']['name']}")
             if workload := getattr(change, "workload", ""):
                 found.append(workload)
+            if isinstance(change, SetGates):
+                found += change.changed()
         return list(dict.fromkeys(found))
 
     def _make_changes(self, said: list[str]) -> None:
@@ -346,6 +389,11 @@ class _Run:
             if isinstance(change, SetGates):
                 self._history.gates = change.gates_of("controllers")
             said += change.make(self._cluster)
+
+    def _scheduler_gates(self) -> Gates:
+        """Return the scheduler's gates after the changes."""
+        last = [change for change in self._changes if isinstance(change, SetGates)][-1:]
+        return last[0].gates_of("scheduler") if last else self._asked.gates
 
     def _workload_of(self, life: PodLife) -> str:
         above = self._above.get(life.owner_uid)
@@ -358,6 +406,11 @@ def _face(node: Document | None) -> Any:
     if node is None:
         return None
     return node.get("spec"), node["metadata"].get("labels"), (node.get("status") or {}).get("allocatable")
+
+
+def _takes_effect(change: Change) -> bool:
+    """Return whether a change that wrote nothing may do something all the same."""
+    return isinstance(change, Wait) or (isinstance(change, SetGates) and bool(change.changed()))
 
 
 def _failure_note(failure: str) -> str:

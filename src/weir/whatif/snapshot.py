@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from weir.errors import DecodeError
 from weir.objects.core import ViewError
 from weir.objects.defaults import default
@@ -92,12 +94,32 @@ class Snapshot:
         self._now = format_time(now)
         self.held: dict[str, dict[tuple[str, str], Document]] = {}
         self.notes: list[str] = []
+        self._specs: dict[bytes, Document] = {}
 
     def add(self, document: Document) -> None:
         """Hold *document*, if it has a part in a copy. Raises ViewError."""
-        found = read_object(document)
+        found = self._read_pod(document) if document.get("kind") == "Pod" else read_object(document)
         if found is not None:
             self.put(found)
+
+    def _read_pod(self, document: Document) -> Document | None:
+        """Return a pod read as its kind; pods of one template have all parts of their spec but the node in common."""
+        spec = document.get("spec")
+        if not isinstance(spec, dict) or not isinstance(node := spec.get("nodeName", ""), str):
+            return read_object(document)
+        try:
+            key = msgspec.json.encode({name: value for name, value in spec.items() if name != "nodeName"})
+        except (TypeError, ValueError, RecursionError):
+            return read_object(document)
+        shared = self._specs.get(key)
+        found = read_object(document if shared is None else {**document, "spec": {}})
+        if found is None:
+            return None
+        if shared is None:
+            self._specs[key] = {name: value for name, value in found["spec"].items() if name != "nodeName"}
+        else:
+            found["spec"] = {**shared, "nodeName": node} if node else dict(shared)
+        return found
 
     def put(self, document: Document) -> None:
         """Hold an object that was read, with a uid and a time of its creation."""

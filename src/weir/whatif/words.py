@@ -1,16 +1,14 @@
-"""How is a forecast said? What goes wrong first, then by workload, then by the numbers.
-
-Not here: what happens (weir.whatif.forecast), colour and columns (weir.cli.what_if, weir.cli.render).
-"""
+"""Sentences and table rows of a forecast; colour and columns are in weir.cli._what_if_text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from weir.explain.phrases import counted, duration, listed, short
 from weir.whatif.circles import Circle
-from weir.whatif.forecast import Budget, Forecast, Leaving, Workload
+from weir.whatif.forecast import Budget, Forecast, Leaving, LockedOut, Turn, Workload
 
 Row = tuple[str, ...]
 WORKLOAD_HEAD: Row = ("WHEN", "WHO", "PODS", "BECAUSE", "THEN")
@@ -68,7 +66,25 @@ def headline(found: Forecast) -> str:
             said += ", and has nowhere to go" if number == 1 else ", and none finds a place"
         else:
             said += f"; {lost} of them {'has' if lost == 1 else 'have'} nowhere to go"
-    return f"{said}; {counted(found.staying, 'pod')} on the changed nodes {'stays' if found.staying == 1 else 'stay'}."
+    if more := found.others_lost:
+        said += (
+            f"; {counted(more, 'more pod' if lost else 'pod')} {'has' if more == 1 else 'have'} nowhere to go"
+        )
+    if helped := len(found.helped):
+        said += f"; {counted(helped, 'waiting pod')} {'runs' if helped == 1 else 'run'} then"
+    if hindered := len(found.hindered):
+        said += f"; {counted(hindered, 'pod')} {'loses its place' if hindered == 1 else 'lose their place'}"
+    if any(name.startswith("node/") for name in found.changed):
+        stay = "stays" if found.staying == 1 else "stay"
+        said += f"; {counted(found.staying, 'pod')} on the changed nodes {stay}"
+    return f"{said}."
+
+
+def control_plane(found: Forecast) -> str:
+    """Return the sentence on an answer that a copy of the whole control plane gave, "" for any other."""
+    if not found.control_plane:
+        return ""
+    return f"Run on a copy of the whole control plane, which takes longer: {found.control_plane}."
 
 
 def goes_on_anyway(found: Forecast) -> str:
@@ -85,7 +101,57 @@ def goes_on_anyway(found: Forecast) -> str:
 
 def workload_row(found: Workload) -> Row:
     """Return a workload's line of the table."""
-    return (when(found.first), title(found.name), str(found.pods), _because(found), _then(found))
+    return (when(found.first), title(found.name), pods_cell(found), _because(found), _then(found))
+
+
+def pods_cell(found: Workload) -> str:
+    """Return how many pods of a workload leave, those that leave without the change told apart."""
+    own = found.pods - found.anyway
+    if not found.anyway:
+        return str(own)
+    return f"{own} + {found.anyway} anyway" if own else f"{found.anyway} anyway"
+
+
+def folded(shown: Sequence[Workload], every: Sequence[Workload]) -> str:
+    """Return the line on workloads that are not shown, with what they add up to; "" when all are."""
+    names = {each.name for each in shown}
+    rest = [each for each in every if each.name not in names]
+    if not rest:
+        return ""
+    own, lost = (
+        sum(each.pods - each.anyway for each in rest),
+        sum(each.lost - each.lost_anyway for each in rest),
+    )
+    nowhere = f", {lost:,} of them with nowhere to go" if lost else ""
+    pods = f"{counted(own, 'pod')} that {'leaves' if own == 1 else 'leave'}"
+    return f"… and {counted(len(rest), 'more workload')} with {pods}{nowhere}: --all shows them"
+
+
+def turn_rows(turns: Sequence[Turn]) -> list[Row]:
+    """Return a line for each workload and reason: who, how many pods, why not, and where they run."""
+    groups: dict[tuple[str, str], list[Turn]] = {}
+    for turn in turns:
+        groups.setdefault((turn.workload, reason(turn.why_not or turn.waited_for)), []).append(turn)
+    return [
+        (
+            title(workload) if workload else members[0].pod,
+            str(len(members)),
+            why if members[0].why_not or not why else f"waited: {why}",
+            "" if members[0].why_not else f"→ {listed(sorted({each.node for each in members}), 2)}",
+        )
+        for (workload, why), members in groups.items()
+    ]
+
+
+def turn_pods(turns: Sequence[Turn]) -> list[Row]:
+    """Return a line for each pod."""
+    return [(each.pod, reason(each.why_not) or f"→ {each.node}") for each in turns]
+
+
+def locked_out_rows(pods: Sequence[LockedOut]) -> list[Row]:
+    """Return a line for each workload and reason with pods that could not come back."""
+    groups = Counter((each.workload, each.why) for each in pods)
+    return [(title(workload), str(number), why) for (workload, why), number in groups.items()]
 
 
 def _because(found: Workload) -> str:
@@ -105,9 +171,13 @@ def _then(found: Workload) -> str:
         parts.append(f"→ {node}" if count == 1 and found.pods == 1 else f"{count} → {node}")
     if (more := len(_to(found)) - 3) > 0:
         parts.append(f"and {counted(more, 'more node')}")
+    own = found.lost - found.lost_anyway
     if found.lost and found.circle is None:
-        number = "" if found.lost == 1 and found.pods == 1 else f"{found.lost} "
-        parts.append(f"{number}✗ {reason(found.why)}")
+        number = "" if found.lost == 1 and found.pods == 1 else f"{own or found.lost} "
+        mark = "✗" if own else "✗ anyway:"
+        parts.append(f"{number}{mark} {reason(found.why)}")
+        if own and found.lost_anyway:
+            parts.append(f"{found.lost_anyway} more ✗ anyway")
     if not parts:
         parts.append(
             f"{found.before} → {found.after} pods"
@@ -171,6 +241,8 @@ def numbers(found: Forecast) -> Iterator[tuple[str, str]]:
     """Yield the answer as names and numbers."""
     yield "leaving", str(len(found.leaving))
     yield "lost", str(len(found.lost))
+    yield "othersLost", str(found.others_lost)
+    yield "leavingAnyway", str(found.anyway)
     yield "circles", str(len(found.circles))
     yield "workloads", str(len(found.workloads))
     yield "staying", str(found.staying)

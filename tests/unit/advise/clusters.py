@@ -21,6 +21,12 @@ def entry(key: str, operator: str, value: str = "", **more: Any) -> dict[str, An
     return {"key": key, "operator": operator, **({"value": value} if value else {}), **more}
 
 
+#: Keeps the pods of a workload on different nodes.
+APART: dict[str, Any] = {
+    "containers": [{"name": "c", "image": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+}
+
+
 def workload(
     *tolerations: Mapping[str, Any], replicas: int = 1, name: str = "web", **spec: Any
 ) -> dict[str, Any]:

@@ -71,4 +71,4 @@ def test_changed_tolerations_are_asked_about_and_the_workload_stays_as_it_is():
 
 def test_what_the_api_server_refuses_fits_nowhere():
     question = ask(workload(entry("sla", "Gt", "many")), node("n1"))
-    assert question.fitting() == frozenset() and question.admitted().refused
+    assert question.fitting() == frozenset() and question.admitted.refused

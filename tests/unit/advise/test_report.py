@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from tests.unit.advise.clusters import ask, entry, node, workload
+from tests.unit.advise.clusters import APART, ask, entry, node, workload
 from weir.advise.report import document
 from weir.advise.taints import UntoleratedTaint
 from weir.advise.workload import advise
@@ -20,7 +20,7 @@ RATED = [node("n1", "a", sla="951"), node("n2", "b", sla="951"), node("n3", "b",
 
 def test_every_answer_fits_the_published_schema():
     workloads = [
-        workload(entry("sla", "Gt", "950"), entry("gpu", "Lt", "5"), replicas=3),
+        workload(entry("sla", "Gt", "950"), entry("gpu", "Lt", "5"), replicas=3, **APART),
         workload(entry("sla", "Gt", "many")),
         workload(),
     ]

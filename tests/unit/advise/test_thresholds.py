@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.advise.clusters import ask, entry, node, workload
-from weir.advise.thresholds import find_thresholds, ordered, ordered_tolerations
+from weir.advise.question import ordered
+from weir.advise.thresholds import find_thresholds, ordered_tolerations
 from weir.objects.core import Toleration
 from weir.taints.operators import OPERATORS
 

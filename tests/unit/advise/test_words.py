@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.advise.clusters import ask, entry, node, workload
+from tests.unit.advise.clusters import APART, ask, entry, node, workload
 from weir.advise.taints import UntoleratedTaint
 from weir.advise.words import change_line, heading, room, threshold_lines, untolerated_line
 from weir.advise.workload import Advice, advise
@@ -21,7 +21,7 @@ def lines(advice: Advice) -> list[str]:
 
 
 def test_one_value_from_nowhere():
-    found = advise(ask(workload(entry("sla", "Gt", "950"), replicas=3), *RATED))
+    found = advise(ask(workload(entry("sla", "Gt", "950"), replicas=3, **APART), *RATED))
     assert heading(found) == "Deployment shop/web: one value away from nowhere, all its 2 nodes have sla=951"
     assert room(found) == "2 of 4 nodes take it, 3 wanted, in 2 zones: a and b"
     assert lines(found) == [
@@ -38,7 +38,7 @@ def test_one_value_from_nowhere():
 
 def test_the_other_headings():
     def of(*entries, replicas=1):
-        return heading(advise(ask(workload(*entries, replicas=replicas), *RATED))).removeprefix(
+        return heading(advise(ask(workload(*entries, replicas=replicas, **APART), *RATED))).removeprefix(
             "Deployment shop/web: "
         )
 

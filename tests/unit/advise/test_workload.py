@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.advise.clusters import ask, entry, node, workload
+from tests.unit.advise.clusters import APART, ask, entry, node, workload
 from weir.advise.question import Question
 from weir.advise.workload import Advice, advise
 
@@ -45,7 +46,7 @@ def test_an_exact_value_is_no_threshold():
 
 def test_nowhere_to_go_gets_the_nearest_value_that_gives_enough():
     nodes = [node("n1", sla="900"), node("n2", sla="800"), node("n3", sla="10")]
-    found = advise(ask(workload(entry("sla", "Gt", "950"), replicas=2), *nodes))
+    found = advise(ask(workload(entry("sla", "Gt", "950"), replicas=2, **APART), *nodes))
     assert (found.rank[0], said(found), found.changes[0].nodes) == (
         0,
         [("loosen", "sla", "799")],
@@ -55,7 +56,11 @@ def test_nowhere_to_go_gets_the_nearest_value_that_gives_enough():
 
 def test_the_most_that_one_threshold_gives_when_none_gives_enough():
     found = advise(
-        ask(workload(entry("sla", "Gt", "950"), replicas=9), node("n1", sla="900"), node("n2", sla="800"))
+        ask(
+            workload(entry("sla", "Gt", "950"), replicas=9, **APART),
+            node("n1", sla="900"),
+            node("n2", sla="800"),
+        )
     )
     assert said(found) == [("loosen", "sla", "799")]
 
@@ -65,6 +70,41 @@ def test_fewer_than_wanted_and_keep_says_how_many_are():
     question = ask(workload(entry("sla", "Gt", "950")), *nodes)
     assert (advise(question).rank[0], advise(question, keep=3).rank[0]) == (3, 2)
     assert said(advise(question, keep=3)) == [("loosen", "sla", "9")]
+
+
+SMALL = {"status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "9"}}}
+ONE_CPU = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
+OWN = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+
+
+def named(name: str, **more: Any) -> dict[str, Any]:
+    made = node(name) | more
+    made["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    return made
+
+
+@pytest.mark.parametrize(
+    "spec, wanted",
+    [
+        ({}, 1),
+        (APART, 4),
+        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [OWN]}}}, 4),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **OWN}]},
+            3,
+        ),
+        ({"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", **OWN}]}, 1),
+        ({"nodeSelector": {"kubernetes.io/hostname": "n1"}}, 1),
+        (ONE_CPU, 1),
+        (
+            {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1500m"}}}]},
+            4,
+        ),
+    ],
+)
+def test_nodes_are_wanted_where_replicas_need_them(spec, wanted):
+    found = advise(ask(workload(replicas=4, **spec), *(named(f"n{number}", **SMALL) for number in range(3))))
+    assert (found.keep, found.rank[0]) == (wanted, 3 if wanted < 4 else 2)
 
 
 def test_an_entry_that_no_taint_needs_goes_and_those_of_conditions_stay():

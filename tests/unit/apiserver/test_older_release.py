@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir import errors
-from weir.apiserver.older_release import read, read_body, strip
+from weir.apiserver.older_release import RELEASES, read, read_body, strip
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster, ComponentGates
 
 PODS = by_kind("v1", "Pod")
+OLDEST = RELEASES["1.34"]
 OLD = ComponentGates(older=frozenset({"apiserver"}))
 EXPRESSION = "taint.key == 'a'"
 
@@ -76,21 +77,21 @@ def test_an_old_server_refuses_operators_it_does_not_know_in_its_own_words() -> 
 def test_an_unknown_field_warns_is_refused_or_is_passed_over() -> None:
     body = json.dumps(pod("p", {"expression": EXPRESSION, "tolerationSeconds": 5})).encode()
     warnings: list[str] = []
-    kept = json.loads(read_body(body, PODS, "Warn", warnings))
+    kept = json.loads(read_body(body, PODS, OLDEST, "Warn", warnings))
     assert kept["spec"]["tolerations"] == [{"tolerationSeconds": 5}]
     assert warnings == ['unknown field "spec.tolerations[0].expression"']
     strict = r'^Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field'
     with pytest.raises(errors.BadRequest, match=strict):
-        read_body(body, PODS, "Strict", [])
+        read_body(body, PODS, OLDEST, "Strict", [])
     merge = "application/merge-patch+json"
     with pytest.raises(errors.Invalid, match=r"strict decoding error: unknown field"):
-        read_body(body, PODS, "Strict", [], patching=merge)
+        read_body(body, PODS, OLDEST, "Strict", [], patching=merge)
     with pytest.raises(
         errors.InternalError, match=r"\(/p; /v1, Kind=Pod\): .*: field not declared in schema"
     ):
-        read_body(body, PODS, "Warn", [], patching="application/apply-patch+yaml")
+        read_body(body, PODS, OLDEST, "Warn", [], patching="application/apply-patch+yaml")
     quiet: list[str] = []
-    read_body(body, PODS, "Ignore", quiet)
+    read_body(body, PODS, OLDEST, "Ignore", quiet)
     assert quiet == []
 
 
@@ -98,8 +99,50 @@ def test_rates_and_descriptions_of_device_taints_are_unknown() -> None:
     rule = {
         "spec": {"taint": {"key": "k", "effect": "NoExecute", "evictionsPerSecond": 2, "description": "d"}}
     }
-    assert sorted(strip(rule)) == ["spec.taint.description", "spec.taint.evictionsPerSecond"]
+    assert sorted(strip(rule, OLDEST)) == ["spec.taint.description", "spec.taint.evictionsPerSecond"]
     assert rule == {"spec": {"taint": {"key": "k", "effect": "NoExecute"}}}
+
+
+def test_classes_and_selectors_of_rules_went_with_1_35() -> None:
+    selector = {"driver": "d", "deviceClassName": "c", "selectors": []}
+    assert list(strip({"spec": {"deviceSelector": dict(selector)}}, OLDEST)) == []
+    gone = strip({"spec": {"deviceSelector": dict(selector)}}, RELEASES["1.35"])
+    assert sorted(gone) == ["spec.deviceSelector.deviceClassName", "spec.deviceSelector.selectors"]
+
+
+RULES = "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
+
+
+def rule(name: str, effect: str) -> dict[str, Any]:
+    spec = {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": effect}}
+    kind = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_effect_none_is_refused_before_1_35_unless_it_is_stored() -> None:
+    def call(verb: str, path: str, body: Any = None, **more: Any) -> Any:
+        answer = cluster._wait(
+            cluster.client.call(verb, path, body=json.dumps(body).encode() if body else b"", **more)
+        )
+        return json.loads(answer)
+
+    refused = r'spec\.taint\.effect: Unsupported value: "None": supported values: "NoExecute", "NoSchedule"$'
+    merge = {"content_type": "application/merge-patch+json"}
+    with Cluster(nodes=1, controllers=("node-lifecycle",)) as cluster:
+        call("POST", RULES, rule("stored", "None"))
+        cluster.set_gates(OLD)
+        with pytest.raises(errors.Invalid, match=refused):
+            call("POST", RULES, rule("new", "None"))
+        call("POST", RULES, rule("other", "NoSchedule"))
+        with pytest.raises(errors.Invalid, match=refused):
+            call("PATCH", f"{RULES}/other", {"spec": {"taint": {"effect": "None"}}}, **merge)
+        assert call("GET", f"{RULES}/stored")["spec"]["taint"]["effect"] == "None"
+        call("PATCH", f"{RULES}/stored", {"metadata": {"labels": {"seen": "yes"}}}, **merge)
+        call("DELETE", f"{RULES}/stored")
+        with pytest.raises(errors.NotFound):
+            call("GET", f"{RULES}/stored")
+        cluster.set_gates(ComponentGates(older=frozenset({"apiserver=1.35"})))
+        call("POST", RULES, rule("new", "None"))
 
 
 @pytest.mark.parametrize("older", ["apiserver=1.20", "scheduler=1.34", "etcd"])
@@ -123,6 +166,6 @@ _json = st.recursive(
 @given(st.dictionaries(st.sampled_from(["spec", "metadata", "status"]), _json))
 def test_what_has_none_of_the_fields_is_read_as_it_is(document: dict[str, Any]) -> None:
     text = json.dumps({"name": 1, **document}).encode()
-    if read(text) is not text:
+    if read(text, OLDEST) is not text:
         changed = json.loads(text)
-        assert list(strip(changed))
+        assert list(strip(changed, OLDEST))

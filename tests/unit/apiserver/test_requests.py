@@ -12,6 +12,7 @@ from weir.apiserver.auth import pki
 from weir.apiserver.build import build
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
+from weir.apiserver.webhooks.review import request_of
 from weir.clock import RealClock
 
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -224,3 +225,37 @@ async def test_what_happened_is_counted(cluster):
     _, page = await cluster.ask("GET", "/metrics")
     assert b'apiserver_request_total{verb="POST",dry_run="",group="",version="v1",resource="pods"' in page
     assert b'apiserver_current_inflight_requests{request_kind="readOnly"}' in page
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction", "token"])
+async def test_admission_of_what_is_posted_to_a_subresource_sees_the_options_of_the_request(
+    cluster, monkeypatch, subresource
+):
+    path, body = {
+        "binding": (
+            f"{PODS}/p/binding",
+            {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}},
+        ),
+        "eviction": (f"{PODS}/p/eviction", {"metadata": {"name": "p"}}),
+        "token": ("/api/v1/namespaces/default/serviceaccounts/robot/token", {"spec": {}}),
+    }[subresource]
+    await cluster.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
+    await cluster.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    await cluster.ask("POST", PODS, POD)
+    verbs, seen = cluster.running.server.verbs, []
+    admit = verbs.admit
+
+    async def noted(attributes, *more, **named):
+        if attributes.subresource == subresource:
+            seen.append(request_of(attributes, "uid", attributes.kind)["options"])
+        return await admit(attributes, *more, **named)
+
+    monkeypatch.setattr(verbs, "admit", noted)
+    for query, wanted in (
+        ("?dryRun=All&fieldManager=me", {"dryRun": ["All"], "fieldManager": "me"}),
+        ("", {}),
+    ):
+        code, answer = await cluster.ask("POST", path + query, body)
+        assert code == 201, answer
+        assert seen == [{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions", **wanted}]
+        seen.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -126,3 +127,22 @@ def test_a_compilation_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatc
     assert len(programs) == 0
     assert programs.compile("x > 1", ENV).evaluate({"x": 2}) is True
     assert (programs.hits, programs.misses) == (0, 2)
+
+
+@pytest.mark.parametrize("shape", ["x in [{}]", "[{}] == [x]", "nothing == [{}]"])
+def test_its_bytes_are_bounded_and_counted(shape: str) -> None:
+    most = 400_000
+    programs = ProgramCache(1_000, most)
+    for number in range(60):
+        with contextlib.suppress(CompileError):
+            programs.compile(shape.format(", ".join(str(number * 1_000 + each) for each in range(800))), ENV)
+        assert programs.bytes <= most
+    assert 0 < len(programs) < 20
+    assert programs.bytes == sum(entry.bytes for entry in programs._entries.values())
+
+
+def test_a_long_refusal_is_kept_in_short() -> None:
+    programs = ProgramCache(10)
+    with pytest.raises(CompileError) as refusal:
+        programs.compile(f"[{', '.join(['nothing'] * 2_000)}]", ENV)
+    assert len(str(refusal.value)) < 20_000 and programs.bytes < 200_000

@@ -250,4 +250,4 @@ def test_written_values_survive_reading_and_writing(written: Any) -> None:
 
 
 def test_a_program_forgets_its_tree() -> None:
-    assert set(Program.__slots__) == {"_env", "_plainly", "evaluate", "expression", "type"}
+    assert set(Program.__slots__) == {"_env", "_plainly", "bytes", "evaluate", "expression", "type"}

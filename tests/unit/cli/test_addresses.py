@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -78,3 +80,27 @@ def test_long_work_shows_how_far_it_is_on_a_terminal_only(capsys, monkeypatch, i
     with progress("judging:", patience_seconds=-1.0) as tick:
         tick(500, 33_330)
     assert ("judging: 500 of 33,330" in capsys.readouterr().err) is is_terminal
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_address_that_drips_is_given_up(monkeypatch, start):
+    """The bound is one of the whole, not of each read."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(inputs, "_FETCH_SECONDS", 0.5)
+    over = threading.Event()
+
+    def drip():
+        opened, _ = server.accept()
+        with opened, suppress(OSError):
+            opened.sendall(start)
+            while not over.wait(0.05):
+                opened.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, daemon=True).start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/pod.yaml"
+        with pytest.raises(
+            inputs.click.UsageError, match=r"cannot be fetched: no answer within 0\.5 seconds"
+        ):
+            inputs.fetch(address)
+        over.set()

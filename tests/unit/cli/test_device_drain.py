@@ -69,7 +69,9 @@ def use(cluster: Cluster, number: int, **result: Any) -> None:
 class Draining:
     """A drain of node-0 in the background, and what it was asked and showed."""
 
-    def __init__(self, cluster: Cluster, answer: Any = True, limit: float | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, answer: Any = True, limit: float | None = None, **selector: str
+    ) -> None:
         self.cluster = cluster
         self.asked: list[str] = []
         self.shown: list[str] = []
@@ -77,7 +79,8 @@ class Draining:
             cluster.clock, UNTAINT, self._ask, lambda text, done, total: self.shown.append(text), limit
         )
         self.answer = answer
-        rule = make_rule({"pool": "node-0"}, {"key": "weir.dev/drain", "effect": "None"}, "drain", None, "")
+        wanted = selector or {"pool": "node-0"}
+        rule = make_rule(wanted, {"key": "weir.dev/drain", "effect": "None"}, "drain", None, "")
 
         async def start() -> int:
             held = Inventory.of(await fetch(cluster.client), ALL_FEATURES)
@@ -139,6 +142,19 @@ def test_after_a_no_nothing_is_left_behind(cluster: Cluster, answer: Any, code: 
     draining = Draining(cluster, answer).looked_at()
     assert (draining.task.result(), draining.effect) == (code, None)
     assert capsys.readouterr().err.endswith("no pod was evicted; the rule is removed again\n")
+
+
+def test_a_selector_without_a_device_asks_and_writes_nothing(cluster: Cluster, capsys: Any) -> None:
+    draining = Draining(cluster, pool="node-9")
+    assert (draining.task.result(), draining.asked, draining.effect) == (FINDINGS, [], None)
+    said = capsys.readouterr().err
+    assert "0 published devices and 0 allocated devices selected" in said
+    assert said.endswith("nothing was written\n")
+
+
+def test_devices_that_nobody_uses_are_not_asked_about_as_0_pods(cluster: Cluster) -> None:
+    draining = Draining(cluster, pool="node-0", device="gpu-3").looked_at()
+    assert (draining.asked, draining.effect) == (["keep pods off 1 unused device"], "NoExecute")
 
 
 def test_a_cluster_in_which_nobody_looks_at_the_rule_is_told_of(cluster: Cluster, capsys: Any) -> None:

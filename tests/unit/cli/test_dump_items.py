@@ -60,7 +60,7 @@ def test_read_piece_by_piece_or_whole_a_dump_holds_the_same(
         ]
     path = tmp_path_factory.mktemp("dump") / "dump.json"
     path.write_bytes(written(items, indent, kind, kind_first=kind_first))
-    held, plain = inputs._streamed([str(path)]), inputs._whole(str(path), path.read_bytes())
+    held, plain = inputs._streamed([str(path)], False), inputs._whole(str(path), path.read_bytes(), False)
     assert (held.documents, [json.loads(bytes(each)) for each in held.pods]) == (
         plain.documents,
         [json.loads(bytes(each)) for each in plain.pods],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
+import resource
 import signal
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -331,7 +334,7 @@ def test_no_bytes_make_a_traceback(here, capsys, content):
 def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys, monkeypatch, kind, code):
     missing = Missing(kind, f"{kind.lower()}s", MAY_NOT_LIST)
     held = ClusterObjects([("the cluster", NODE)], missing=(missing,))
-    monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked: held)
+    monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked, **how: held)
     monkeypatch.setattr("weir.cli.explain.known_gates", lambda *asked: KnownGates.default({}))
     assert run(["explain", "-f", "pod.yaml"]) == code
     said = "weir: cannot say where Pod default/web fits: pods could not be read: you may not list them\n"
@@ -493,3 +496,96 @@ def test_watch_ends_when_what_it_reads_is_gone(here, capsys, following):
 def test_watch_cannot_read_stdin_again(here, capsys):
     assert run(["explain", "-f", "-", "--cluster", "nodes.yaml", "--watch"]) == USAGE
     assert "stdin (-) can be read only once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("replicas, missing", [(None, 0), (1, 0), (2, 1)])
+def test_a_pod_that_preempts_runs_and_says_whom(tmp_path, capsys, replicas, missing):
+    cluster = tmp_path / "cluster.yaml"
+    room = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    documents = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}, "status": {"allocatable": room}},
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        },
+        *(
+            {**asking("low-1", "2"), "status": {"phase": "Running"}},
+            {**asking("low-2", "2"), "status": {"phase": "Running"}},
+        ),
+    ]
+    for each in documents[2:]:
+        each["spec"]["nodeName"] = "n3"
+    cluster.write_text(yaml.safe_dump_all(documents))
+    asked = asking("important", "4")
+    asked["spec"]["priorityClassName"] = "high"
+    if replicas is not None:
+        labels = {"app": "important"}
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": asked["spec"]},
+        }
+        asked = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "important"},
+            "spec": spec,
+        }
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(yaml.safe_dump(asked))
+    command = ["explain", "-f", str(manifest), "--cluster", str(cluster)]
+    code, strict = run(command), run([*command, "--fail-on-preemption"])
+    said = capsys.readouterr().out.splitlines()
+    if missing:
+        assert (code, strict) == (FINDINGS, FINDINGS) and "runs after preempting" not in said[0]
+    else:
+        assert (code, strict) == (FINE, FINDINGS)
+        assert said[0].endswith("default/important runs after preempting 2 pods of lower priority on n3")
+        assert said[1] == "  preempted: default/low-1 and default/low-2"
+
+
+def asking(name, cpu):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+
+
+@pytest.mark.parametrize("measured, code", [(0, CANNOT_SAY), (1, FINE)])
+def test_room_that_nobody_knows_of_makes_an_answer_uncertain(tmp_path, capsys, measured, code):
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{each}"}} for each in range(3)]
+    for each in nodes[:measured]:
+        each["status"] = {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 20, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    cluster, asked = tmp_path / "cluster.json", tmp_path / "web.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": nodes}))
+    asked.write_text(json.dumps(deployment))
+    assert run(["explain", "-f", str(asked), "-c", str(cluster)]) == code
+    out = capsys.readouterr().out
+    uncertain = "not certain: it is not known how much room any node has (no allocatable in the snapshot)"
+    assert (uncertain in out, "20 of 20 would run, as far as is known" in out) == (not measured, not measured)
+
+
+def test_a_compressed_bomb_is_refused_without_being_unpacked(here: Path, capsys: Any) -> None:
+    packed = zlib.compressobj(9, wbits=31)
+    content = b"".join(packed.compress(bytes(1 << 20)) for _ in range(300)) + packed.flush()
+    (here / "bomb.yaml.gz").write_bytes(content)
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "bomb.yaml.gz"]) == USAGE
+    assert "more than 250 times its compressed size" in capsys.readouterr().err
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert run(["explain", "-f", "bomb.yaml.gz", "--cluster", "nodes.yaml"]) == USAGE
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < peak + (150 << 10)
+
+
+def test_a_file_of_several_compressed_members_is_read_whole(here: Path) -> None:
+    text = POD.encode()
+    (here / "pod.yaml.gz").write_bytes(gzip.compress(text[:40]) + gzip.compress(text[40:]))
+    assert run(["explain", "-f", "pod.yaml.gz", "--cluster", "nodes.yaml"]) == FINE

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.unit.whatif.test_run import node, pod
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
 
 
 @pytest.fixture
@@ -133,7 +133,10 @@ def test_tables_fit_the_terminal_and_break_between_words(dump, capsys, monkeypat
     )
     lines = capsys.readouterr().out.splitlines()
     words = {word for line in lines for word in line.split()}
-    assert (max(map(len, lines)) <= int(columns), "example.com/maintenance-window=tonight" in words) == (
+    assert (
+        max(map(len, lines)) <= int(columns),
+        "example.com/maintenance-window=tonight:NoExecute" in words,
+    ) == (
         True,
         True,
     )
@@ -221,3 +224,114 @@ def test_a_cluster_that_says_otherwise_is_quoted_first(tmp_path, capsys):
     run(["what-if", "cordon", "a", "--cluster", str(file), "-o", "json"])
     ((found),) = json.loads(capsys.readouterr().out)["differs"]
     assert (found["pod"], found["node"], found["why"].startswith(says)) == ("shop/p", "a", True)
+
+
+def many_workloads(tmp_path: Path, number: int) -> str:
+    """A dump with *number* workloads of one pod on one node; those with an odd number may stay a while."""
+    items: list[dict] = [node("full", cpu="400"), node("free", cpu="400")]
+    for each in items:
+        each["status"]["allocatable"]["pods"] = "400"
+    for which in range(number):
+        patient = (
+            [{"key": "hot", "operator": "Exists", "tolerationSeconds": 100 - which}] if which % 2 else []
+        )
+        one = pod(f"w{which}-0", "full", tolerations=patient)
+        one["metadata"]["ownerReferences"][0]["name"] = f"w{which}"
+        items.append(one)
+    file = tmp_path / "many.json"
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    return str(file)
+
+
+def test_rows_come_in_the_order_of_time_and_what_is_folded_is_counted(tmp_path, capsys):
+    asked = ["what-if", "taint", "full", "hot:NoExecute", "-c", many_workloads(tmp_path, 31)]
+    run(asked)
+    out = capsys.readouterr().out
+    rows = [line for line in out.splitlines() if " replicaset default/w" in line]
+    moments = [
+        0 if line.split()[0] == "at" else 60 * ("min" in line[:14]) + int(line.split("min")[-1].split()[0])
+        for line in rows
+    ]
+    assert moments == sorted(moments)
+    assert (len(rows), "31 pods leave" in out) == (20, True)
+    assert "… and 11 more workloads with 11 pods that leave: --all shows them" in out
+    run([*asked, "--all"])
+    shown = capsys.readouterr().out.partition("  POD  ")[0]
+    assert {f"default/w{which}" for which in range(31)} <= set(shown.split())
+
+
+def test_what_has_nowhere_to_go_is_never_folded_below_what_has(tmp_path, capsys):
+    file = Path(many_workloads(tmp_path, 30))
+    dump = json.loads(file.read_text())
+    dump["items"].append(
+        pod(
+            "alone",
+            "full",
+            owner="",
+            tolerations=[{"key": "hot", "operator": "Exists", "tolerationSeconds": 200}],
+        )
+    )
+    file.write_text(json.dumps(dump))
+    code = run(["what-if", "taint", "full", "hot:NoExecute", "-c", str(file)])
+    out = capsys.readouterr().out
+    assert (code, "pod default/alone" in out) == (FINDINGS, True)
+
+
+GATE = "TaintTolerationComparisonOperators"
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A dump whose pod `waits` needs the gate of numeric comparisons, as does `runs`, which has its node."""
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "900"}]
+    pods = [pod("waits", tolerations=tolerations), pod("runs", "a", owner="", tolerations=tolerations)]
+    file = tmp_path / "waiting.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node("a", "sla=950:NoSchedule"), *pods]}))
+    return str(file)
+
+
+def test_gates_say_who_is_helped(waiting, capsys, monkeypatch):
+    asked = ["what-if", "gates", f"{GATE}=true", "--feature-gates", f"{GATE}=false", "-c", waiting]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(asked) == FINDINGS  # the order of restarts is worth a thought
+    out = capsys.readouterr().out
+    assert "1 waiting pod runs then" in out
+    assert "Nothing would change" not in out
+    (row,) = [line for line in out.splitlines() if "replicaset default/web" in line]
+    assert row.split()[2] == "1" and "untolerated taint {sla: 950}" in row and row.endswith("→ a")
+    assert "Run on a copy of the whole control plane" in out
+    run([*asked, "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["helped"] == [
+        {
+            "pod": "default/waits",
+            "node": "a",
+            "workload": "default/ReplicaSet/web",
+            "waitedFor": answer["helped"][0]["waitedFor"],
+        }
+    ]
+    assert "untolerated taint" in answer["helped"][0]["waitedFor"]
+    assert (answer["changed"], answer["numbers"]["helped"]) == ([f"gate/{GATE}"], 1)
+
+
+def test_gates_say_who_could_not_come_back(waiting, capsys):
+    run(["what-if", "gates", f"{GATE}=false", "-c", waiting])
+    out = capsys.readouterr().out
+    assert "2 pods may stay, but could not come back there once gone:" in out
+    assert "pod default/runs" in out and "nothing tolerates sla=950:NoSchedule" in out
+    run(["what-if", "gates", f"{GATE}=true", "-c", waiting])
+    assert capsys.readouterr().out.startswith("Nothing would change")
+
+
+@pytest.mark.parametrize("measured, code", [(True, FINE), (False, CANNOT_SAY)])
+def test_a_place_on_a_node_that_does_not_say_what_it_has_is_not_certain(tmp_path, capsys, measured, code):
+    nodes = [node("a"), node("b")]
+    if not measured:
+        del nodes[1]["status"]["allocatable"]
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": [*nodes, pod("web", "a")]}))
+    asked = ["what-if", "taint", "a", "hot:NoExecute", "-c", str(file)]
+    assert run(asked) == code
+    assert ("Not certain: it is not known how much room 1 node" in capsys.readouterr().out) is not measured
+    assert run([*asked, "-o", "json"]) == code
+    assert ("uncertain" in json.loads(capsys.readouterr().out)) is not measured

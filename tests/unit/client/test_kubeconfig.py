@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import stat
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from weir.client import kubeconfig
 from weir.client.kubeconfig import Access, Identity, KubeconfigError, in_cluster, load
 from weir.clock import VirtualClock
 
@@ -253,6 +255,27 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","status":{"clientCertifica
 async def test_what_an_exec_plugin_did_wrong_is_said(tmp_path: Path, script: str, words: str) -> None:
     with pytest.raises(KubeconfigError, match=words):
         await identity(plugin(tmp_path, script))
+
+
+@pytest.mark.parametrize(
+    "script, words",
+    [
+        ("exec sleep 1000", "did not end within 0.5 seconds"),
+        ("exec >&- 2>&-; exec sleep 1000", "did not end within 0.5 seconds"),
+        ("exec cat /dev/zero", "printed more than 1048576 bytes"),
+        ("exec cat /dev/zero >&2", "printed more than 1048576 bytes"),
+    ],
+)
+async def test_an_exec_plugin_has_bounded_time_and_output(tmp_path, monkeypatch, script, words):
+    monkeypatch.setattr(kubeconfig, "EXEC_SECONDS", 0.5 if "end" in words else 60)
+    path = plugin(tmp_path, f"echo $$ > {tmp_path}/pid; {script}")
+    with pytest.raises(KubeconfigError, match=words):
+        await identity(path)
+    pid = int((tmp_path / "pid").read_text())
+    async with asyncio.timeout(20):  # it is killed
+        while Path(f"/proc/{pid}").exists():
+            await asyncio.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 async def test_an_exec_plugin_that_is_not_installed_comes_with_its_hint(tmp_path: Path) -> None:

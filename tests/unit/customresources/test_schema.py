@@ -29,7 +29,7 @@ def test_what_is_no_schema_is_refused_with_its_place(found):
 
 
 def test_the_names_of_formats_are_those_that_are_checked():
-    from weir.customresources.format_names import FORMAT_NAMES
     from weir.customresources.formats import CHECKS
+    from weir.customresources.schema import FORMAT_NAMES
 
     assert CHECKS.keys() == FORMAT_NAMES

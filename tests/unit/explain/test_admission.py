@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weir.explain.admission import Admission, Admitted
+from weir.explain.admission import Admission, Admitted, refused_fields
 from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
@@ -174,3 +174,41 @@ def test_a_fix_is_proven_on_the_pod_as_it_would_be_stored():
     bound = limits(min={"cpu": "600m"})
     fix = ask(asked, node(), sandbox, bound).fix
     assert fix is None or "500m in c" not in fix.edits[0].say()
+
+
+@pytest.mark.parametrize(
+    "spec, gate",
+    [
+        (
+            {"tolerations": [{"key": "sla", "operator": "Gt", "value": "9"}]},
+            "TaintTolerationComparisonOperators",
+        ),
+        (
+            {"tolerations": [{"key": "v", "operator": "SemverGt", "value": "1.0.0"}]},
+            "TaintTolerationNodeAffinitySemverComparisonOperators",
+        ),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchExpressions": [
+                                        {"key": "v", "operator": "SemverEq", "values": ["1.0.0"]}
+                                    ]
+                                }
+                            ]
+                        }
+                    }
+                }
+            },
+            "TaintTolerationNodeAffinitySemverComparisonOperators",
+        ),
+    ],
+)
+def test_an_operator_that_is_refused_for_its_gate_names_the_gate(spec: dict[str, Any], gate: str) -> None:
+    subject = Subject.of(pod(**spec))
+    off = list(refused_fields(subject, ALL_FEATURES.replace({gate: False})))
+    assert len(off) == 1 and off[0].endswith(f" (the feature gate {gate} is off)")
+    assert list(refused_fields(subject, ALL_FEATURES)) == []

@@ -118,9 +118,33 @@ def test_what_else_is_in_the_way_is_counted() -> None:
         claim("c", selectors=only_two, count=2),
     )
     assert only_reason(answer) == (
-        "cannot allocate all claims (1 device: it is allocated to another claim; 1 device: it could be used, but not "
-        "together with the rest that is asked for; 1 device: a selector of the request is false for it)"
+        "cannot allocate all claims (request r needs 2 devices, 1 there; 1 device: it is allocated to another claim; "
+        "1 device: a selector of the request is false for it)"
     )
+
+
+@pytest.mark.parametrize(
+    "requests, text",
+    [
+        ([{"count": 5}], "request r0 needs 5 devices, 4 there"),
+        ([{"count": 3}, {"count": 2}], "requests r0 and r1 need 5 devices, 4 there"),
+        (
+            [{"count": 3}, {"allocationMode": "All"}],
+            "8 devices: it could be used, but not together with the rest",
+        ),
+        ([{"count": 4, "constrained": True}], "4 devices: it could be used, but not together with the rest"),
+    ],
+)
+def test_too_few_devices_are_counted_as_needed_and_there(requests: list[dict[str, Any]], text: str) -> None:
+    constrained = any(request.pop("constrained", False) for request in requests)
+    constraints = [{"matchAttribute": f"{DRIVER}/index"}] if constrained else []
+    asked = [
+        {"name": f"r{number}", "exactly": {"deviceClassName": "gpu", **request}}
+        for number, request in enumerate(requests)
+    ]
+    document = {**claim("c"), "spec": {"devices": {"requests": asked, "constraints": constraints}}}
+    answer = ask(slice_of("n1", *map(device, ("gpu-0", "gpu-1", "gpu-2", "gpu-3"))), document)
+    assert f"cannot allocate all claims ({text}" in only_reason(answer)
 
 
 def test_every_device_is_there_for_programs() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from weir.explain.fix import Fix
 from weir.explain.pod import explain
+from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES
 from weir.world import World
 
@@ -106,7 +107,8 @@ def test_a_missing_claim_can_be_made_where_there_is_a_default_class():
     fast = {"kind": "StorageClass", "metadata": {"name": "fast", "annotations": marked},
             "provisioner": "csi.example", "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
     found = fix(pod(volumes=volume("data")), node(), fast)
-    (manifest,) = found.others
+    ((manifest, original),) = found.others
+    assert original is None, "it has to be created"
     assert (manifest["kind"], manifest["spec"]["storageClassName"]) == ("PersistentVolumeClaim", "fast")
 
 
@@ -154,10 +156,24 @@ CLAIMS = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
 def test_fewer_devices_are_proposed_with_the_patch_of_the_template():
     found = fix(pod(resourceClaims=CLAIMS), node(), GPU, devices(2), template(count=4))
     assert "ask for 2 devices instead of 4" in said(found)[0]
-    (patch,) = found.others
-    assert patch["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 2
+    ((patch, original),) = found.others
+    counts = [
+        each["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] for each in (original, patch)
+    ]
+    assert counts == [4, 2]
 
 
 def test_a_device_class_with_a_near_name_is_proposed():
     found = fix(pod(resourceClaims=CLAIMS), node(), GPU, devices(1), template(deviceClassName="gpus"))
     assert "name the device class gpu instead of gpus" in said(found)[0]
+
+
+def test_a_threshold_is_moved_beside_an_entry_that_is_no_toleration():
+    taint = {"key": "sla", "value": "800", "effect": "NoSchedule"}
+    there = {**node(), "spec": {"taints": [taint]}}
+    entries = [None, {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
+    stored = Subject.of(pod(tolerations=entries), stored=True)
+    answer = explain(stored, World.of([there]), ALL_FEATURES)
+    assert answer.fix is not None
+    moved = [edits for edits in answer.fix.alternatives if "tolerate sla > 799" in edits[0].say()]
+    assert len(moved) == 1

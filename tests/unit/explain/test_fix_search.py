@@ -124,7 +124,7 @@ def test_a_change_of_the_pod_alone_changes_nothing_else():
 
 def test_what_is_made_and_what_else_is_changed_go_with_the_fix():
     fix = find_fix(Scripted({"n1": ["a makes changes"]}, "a makes changes"))
-    assert fix is not None and fix.others == ({"kind": "Made"}, {"kind": "Changed"})
+    assert fix is not None and fix.others == (({"kind": "Made"}, None), ({"kind": "Changed"}, {}))
 
 
 # ── what is combined ──

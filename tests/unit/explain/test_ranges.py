@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from weir.explain.diff import diff, masked
+from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
-from weir.explain.ranges import merged, range_sentence
+from weir.explain.ranges import merged, range_sentences
 from weir.gates import ALL_FEATURES
 from weir.world import World
 
@@ -21,7 +22,33 @@ def rows(*nodes: dict[str, Any]) -> list[tuple[int, str]]:
     above = [{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}]
     answer = explain({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"tolerations": above}},
                      World.of(nodes), ALL_FEATURES)  # fmt: skip
-    return [(len(group.nodes), range_sentence(group)) for group in merged(answer.groups)]
+    return rows_of(answer)
+
+
+def rows_of(answer: Explanation) -> list[tuple[int, str]]:
+    groups = merged(answer.groups)
+    sentences = range_sentences(groups)
+    return [(len(group.nodes), sentence) for group, sentence in zip(groups, sentences, strict=True)]
+
+
+def test_effects_tell_rows_apart_that_would_look_alike():
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "998"}]
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}
+    driver = ("driver", "5", "NoSchedule")
+    nodes = [
+        *(tainted(f"s{value}", ("sla", str(value), "NoSchedule")) for value in (700, 998)),
+        *(tainted(f"e{value}", ("sla", str(value), "NoExecute")) for value in (700, 998)),
+        tainted("both", ("sla", "700", "NoSchedule"), driver),
+    ]
+    found = {sentence for _, sentence in rows_of(explain(pod, World.of(nodes), ALL_FEATURES))}
+    assert found == {
+        "sla 700–998 (NoSchedule), needs > 998: refused",
+        "sla 700–998 (NoExecute), needs > 998: refused",
+        "sla=700 (NoSchedule), needs > 998: refused; driver=5 (NoSchedule), no toleration for this key: refused",
+    }
+    one = [each for each in nodes if each["metadata"]["name"].startswith("s")]
+    ((_, alone),) = rows_of(explain(pod, World.of(one), ALL_FEATURES))
+    assert alone == "sla 700–998, needs > 998: refused"
 
 
 def test_many_values_of_one_taint_are_one_row():
@@ -72,7 +99,7 @@ def affinity_rows(
     if terms:
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
     answer = explain({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, World.of(nodes), ALL_FEATURES)
-    return [(len(group.nodes), range_sentence(group)) for group in merged(answer.groups)]
+    return rows_of(answer)
 
 
 def test_many_values_of_one_label_are_one_row():

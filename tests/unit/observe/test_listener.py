@@ -1,4 +1,4 @@
-"""How connections come in: all that wait at once, few that say nothing, and none where there is no room."""
+"""Accepting connections and TLS handshakes: bounded, the newest first, none cut off that waits for the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gc
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +18,6 @@ from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Request, Response
 from weir.apiserver.transport.protocol import HttpProtocol
 from weir.observe import listener as listening_sockets
-from weir.observe.fair_turns import REQUESTS_A_TURN
 from weir.observe.listener import Listener, listen
 
 
@@ -91,44 +90,196 @@ async def test_a_port_that_is_taken_is_named():
             await listen(connections.protocol, "127.0.0.1", listener.port, None)
 
 
-async def test_whoever_agrees_on_nothing_makes_room_by_address(monkeypatch, context):
-    """Silent connections of one machine are cut off, the oldest first; another machine's is not."""
-    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 10)
+def client_hello(most: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
+    client = client_context()
+    client.maximum_version = most
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
+def client_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def connected(listener: Listener, words: bytes = b"", address: str = "127.0.0.1") -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", listener.port), source_address=(address, 0))
+    client.sendall(words)
+    return client
+
+
+async def answer_over_tls(listener: Listener) -> bytes:
+    """Return what an honest client is answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client_context())
+    writer.write(b"GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "words", [b"", client_hello()[:1], client_hello()[:4], client_hello()[:-1]], ids=range(4)
+)
+async def test_without_a_whole_client_hello_a_connection_is_a_socket(monkeypatch, context, words):
+    """No protocol, no TLS buffers; beyond the limit the oldest of the address with the most is closed."""
+    monkeypatch.setattr(listening_sockets, "MOST_WAITING", 10)
     async with listening(context=context) as (listener, connections):
-        other = socket.create_connection(("127.0.0.1", listener.port), source_address=("127.0.0.2", 0))
+        protocols: list[object] = []
+        monkeypatch.setattr(
+            listener, "_protocol", lambda: protocols.append(connections) or connections.protocol()
+        )
+        other = connected(listener, words, "127.0.0.2")
         await until(lambda: listener.coming == 1)
-        silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
+        silent = [connected(listener, words) for _ in range(40)]
         await until(lambda: _is_cut_off(silent[30]))
-        assert listener.coming <= 10 and not connections.open
+        assert not protocols and listener.coming == 10
         assert [_is_cut_off(client) for client in (silent[0], silent[39], other)] == [True, False, False]
-        client = ssl.create_default_context()
-        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client)
-        writer.write(b"GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        assert (await reader.read()).endswith(b"/b")
-        writer.close()
+        assert (await answer_over_tls(listener)).endswith(b"/b")
+        assert len(protocols) == 1
         for opened in (*silent, other):
             opened.close()
         await until(lambda: listener.coming == 0)
 
 
-async def test_addresses_take_turns_to_agree_on_tls(monkeypatch, context):
-    """Behind two hundred connections of one machine, another's handshake begins within two turns of the loop."""
-    begun: list[str] = []
-    loop = asyncio.get_running_loop()
+async def test_a_client_hello_that_drips_wakes_nobody_until_it_is_whole(monkeypatch, context):
+    looks = 0
+    missing = listening_sockets._missing
 
-    async def begin(protocol, connection, *, ssl, ssl_handshake_timeout):
-        begun.append(connection.getpeername()[0])
-        connection.close()
+    def counted(connection: socket.socket) -> int:
+        nonlocal looks
+        looks += 1
+        return missing(connection)
+
+    monkeypatch.setattr(listening_sockets, "_missing", counted)
+    async with listening(context=context) as (listener, _):
+        client = connected(listener)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        hello = client_hello()
+        for at in range(len(hello)):
+            client.send(hello[at : at + 1])
+            await asyncio.sleep(0)
+        await until(lambda: not _is_silent(client))  # the server's first message
+        assert looks <= 3
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x15\x03\x03\x00\x02\x02\x28",  # an alert
+        b"\x17\x03\x03\x00\x10",
+        b"\x16\x03\x01\xff\xff",  # a record larger than there are
+        b"\0",
+    ],
+)
+async def test_what_is_no_client_hello_is_closed_at_once(context, words):
+    async with listening(context=context) as (listener, connections):
+        client = connected(listener, words)
+        await until(lambda: _is_cut_off(client))
+        assert listener.coming == 0 and not connections.open
+        client.close()
+
+
+@pytest.mark.parametrize("most", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_handshakes_that_wait_for_their_peer_are_parked(monkeypatch, context, most):
+    """Their buffers are freed and their sockets stay open, for as long as a peer may take."""
+    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 8)
+    async with listening(context=context) as (listener, _):
+        hello = client_hello(most)
+        other = connected(listener, hello, "127.0.0.2")
+        await until(lambda: len(listener._handshakes) == 1)
+        half_open = [connected(listener, hello) for _ in range(60)]
+        await until(lambda: len(listener._silent) == 61 - 8)
+        assert (len(listener._handshakes), len(listener._ready)) == (8, 0)
+        assert (await answer_over_tls(listener)).endswith(b"/b")
+        for client in (*half_open, other):
+            assert client.recv(10_000), "no message of the server's"
+            assert not _is_cut_off(client)
+        parked = {coming.socket.getpeername() for coming in listener._silent}
+        assert other.getsockname() not in parked
+        assert (
+            len([each for each in gc.get_objects() if type(each) is SSLProtocol]) <= 8 + 4
+        )  # the honest client's too
+        for coming in (*listener._silent,):  # after PEER_SECONDS
+            listener._drop(coming)
+        for client in half_open:
+            if client.getsockname() in parked:
+                await until(lambda client=client: _is_cut_off(client))
+        for client in (*half_open, other):
+            client.close()
+        await until(lambda: listener.coming == 0)
+
+
+async def test_the_newest_starts_first_and_addresses_take_turns(monkeypatch, context):
+    """A flood delays itself: behind two hundred of one machine, its own newest and another machine's start first."""
+    monkeypatch.setattr(listening_sockets, "HANDSHAKES_A_TURN", 0)
+    loop, started = asyncio.get_running_loop(), []
+
+    async def begin(protocol, connection, *, ssl):
+        started.append(connection.getpeername())
 
     monkeypatch.setattr(loop, "connect_accepted_socket", begin)
     async with listening(context=context) as (listener, _):
-        flood = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(200)]
-        other = socket.create_connection(("127.0.0.1", listener.port), source_address=("127.0.0.2", 0))
-        await until(lambda: len(begun) == 201)
-        assert begun.index("127.0.0.2") < 3 * REQUESTS_A_TURN
-        for opened in (*flood, other):
-            opened.close()
+        hello = client_hello()
+        flood = [connected(listener, hello) for _ in range(100)]
+        await until(lambda: len(listener._ready) == 100)
+        others = [connected(listener, hello, "127.0.0.2") for _ in range(2)]
+        await until(lambda: len(listener._ready) == 102)
+        newest = connected(listener, hello)
+        await until(lambda: len(listener._ready) == 103)
+        monkeypatch.setattr(listening_sockets, "HANDSHAKES_A_TURN", 8)
+        await until(lambda: len(started) == 103)
+        assert started[:4] == [each.getsockname() for each in (newest, others[1], flood[99], others[0])]
+        for client in (*flood, *others, newest):
+            client.close()
+
+
+async def test_who_waits_for_us_is_neither_parked_nor_closed(monkeypatch, context):
+    """However slow the machine is: what the peer sent lies unread."""
+    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 4)
+    monkeypatch.setattr(listening_sockets, "PEER_SECONDS", 0.05)
+    loop, started, expiries, expire = asyncio.get_running_loop(), [], 0, Listener._expire
+
+    def expired(listener, coming):
+        nonlocal expiries
+        expiries += 1
+        expire(listener, coming)
+
+    monkeypatch.setattr(Listener, "_expire", expired)
+
+    async def begin(protocol, connection, *, ssl):  # nobody reads it
+        started.append(connection)
+        await loop.create_future()
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", begin)
+    async with listening(context=context) as (listener, _):
+        clients = [connected(listener, client_hello()) for _ in range(20)]
+        await until(lambda: len(started) == 4)
+        await until(lambda: expiries >= 8)  # each had its time, twice
+        assert (len(listener._handshakes), len(listener._ready)) == (4, 16)
+        assert not any(_is_cut_off(client) for client in clients)
+        started[0].recv(10_000)  # now it waits for its peer
+        await until(lambda: len(started) == 5)
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    "words", [b"", client_hello()[:100], client_hello(), client_hello() + b"\x14"], ids=range(4)
+)
+async def test_a_peer_that_never_agrees_is_closed_in_time(monkeypatch, context, words):
+    monkeypatch.setattr(listening_sockets, "PEER_SECONDS", 0.1)
+    async with listening(context=context) as (listener, _):
+        client = connected(listener, words)
+        await until(lambda: listener.coming == 1)
+        await until(lambda: listener.coming == 0)
+        await until(lambda: _is_cut_off(client))  # after the server's message, if any
+        assert listener.coming == 0
+        client.close()
 
 
 async def test_a_handshake_that_fails_leaves_nothing_for_the_collector(context):
@@ -154,25 +305,6 @@ async def test_a_handshake_that_fails_leaves_nothing_for_the_collector(context):
             gc.enable()
 
 
-async def test_handshakes_beyond_the_limit_wait_for_one_that_had_its_time(monkeypatch, context):
-    """A burst is delayed, not cut: nobody is closed for another within FRESH_SECONDS, and buffers stay few."""
-    monkeypatch.setattr(listening_sockets, "MOST_HANDSHAKES", 16)
-    monkeypatch.setattr(listening_sockets, "FRESH_SECONDS", 3600)
-    async with listening(context=context) as (listener, _):
-        burst = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(60)]
-        await until(lambda: listener.coming == 60)
-        for _ in range(50):  # turns of the loop, in which more could start
-            await asyncio.sleep(0)
-        assert len(listener._handshakes) <= 16
-        assert not any(_is_cut_off(client) for client in burst)
-        monkeypatch.setattr(listening_sockets, "FRESH_SECONDS", 0)
-        await until(lambda: listener.coming <= 16)
-        assert [_is_cut_off(burst[0]), _is_cut_off(burst[59])] == [True, False]
-        for client in burst:
-            client.close()
-        await until(lambda: listener.coming == 0 and not listener._started)
-
-
 async def test_no_protocol_of_a_connection_without_tls_agreement_is_left(context):
     def protocols() -> int:
         return sum(1 for each in gc.get_objects() if type(each) is HttpProtocol)
@@ -181,7 +313,7 @@ async def test_no_protocol_of_a_connection_without_tls_agreement_is_left(context
         gc.collect()
         gc.disable()
         try:
-            clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(5)]
+            clients = [connected(listener, client_hello()) for _ in range(5)]
             await until(lambda: protocols() == 5)
             for client in clients:
                 client.close()
@@ -195,9 +327,7 @@ async def test_a_closed_tls_connection_leaves_nothing_for_the_collector(context)
     """uvloop's TLS protocol keeps bound methods of the application's: the transport must be let go."""
 
     async with listening(context=context) as (listener, connections):
-        client = ssl.create_default_context()
-        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-        _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client)
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client_context())
         await until(lambda: connections.open)
         (connection,) = connections.open
         transport = connection._transport
@@ -206,10 +336,18 @@ async def test_a_closed_tls_connection_leaves_nothing_for_the_collector(context)
         assert transport not in gc.get_referents(connection)
 
 
+def _is_silent(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+
+
 def _is_cut_off(client: socket.socket) -> bool:
     client.setblocking(False)
     try:
-        return client.recv(1) == b""
+        return client.recv(10_000) == b""
     except BlockingIOError:
         return False
     except ConnectionError:

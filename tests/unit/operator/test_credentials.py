@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from weir.client.tls import trusting
+from weir.client.http import trusting
 from weir.lowering.webhooks import (
     MUTATING_CONFIGURATION,
     VALIDATING_CONFIGURATION,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from weir.lowering.triples import WELL_KNOWN, Triple
-from weir.operator.known_triples import FORGOTTEN, KnownTriples
+from weir.operator.holds import HOLD_SECONDS
+from weir.operator.known_triples import KnownTriples
 from weir.simulation.cluster import Cluster
 
 A, B = Triple("sla", "950", "NoExecute"), Triple("sla", "960", "NoExecute")
@@ -29,7 +28,7 @@ def test_what_one_replica_adds_another_reads_and_old_triples_are_forgotten():
         assert cluster.get("ConfigMap", "weir-triples")["metadata"]["resourceVersion"] == before, (
             "still fresh"
         )
-        cluster.advance(FORGOTTEN + timedelta(seconds=1))
+        cluster.advance(HOLD_SECONDS + 1)
         cluster._do(other.add([B]))
         assert cluster._do(one.forget(set())) == (), "its copy is older than the table"
         cluster._do(one.read())

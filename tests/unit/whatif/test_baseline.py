@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+
+import yaml
 
 from tests.unit.whatif.test_circles import tolerant, workload
 from tests.unit.whatif.test_run import NOW, node, taint
 from weir.gates import ALL_FEATURES
+from weir.taints.notation import parse_taint
 from weir.whatif import horizon, words
-from weir.whatif.changes import Cordon, Nodes
+from weir.whatif.changes import Cordon, Nodes, Taint, TaintEdit
 from weir.whatif.run import Asked, what_if
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 HOT = {"key": "hot", "effect": "NoExecute"}
 
 
@@ -52,3 +57,44 @@ def test_an_answer_that_ends_early_says_so_first(monkeypatch):
     found = what_if(looping_cluster(replicas=5), [change], Asked(ALL_FEATURES, NOW, 1500.0))
     assert found.ended_early
     assert words.headline(found).startswith("Cannot say beyond ")
+
+
+def test_rows_and_headline_count_the_same_pods_in_the_order_of_time():
+    documents = yaml.safe_load_all((EXAMPLES / "gpu-fleet.yaml").read_text())
+    everywhere = Taint(Nodes(), (TaintEdit(parse_taint("sla=950:NoExecute")),))
+    found = what_if(documents, [everywhere], Asked(ALL_FEATURES, NOW))
+    assert sum(each.pods - each.anyway for each in found.workloads) == len(found.leaving) == 14
+    assert (
+        sum(each.lost - each.lost_anyway for each in found.workloads) == len(found.lost) + found.others_lost
+    )
+    moments = [each.first for each in found.workloads]
+    assert moments == sorted(moments)
+    assert words.headline(found).startswith("14 pods leave")
+    # pods that leave at the same time and fare no worse are the baseline's, if for another value of the taint
+    anyway = {"research/Job/finetune", "batch/Job/embeddings"}
+    assert not anyway & {each.name for each in found.workloads}
+    assert (found.circles, found.anyway) == ((), 6)
+
+
+def test_what_happens_anyway_is_looked_at_as_far_as_the_change():
+    change = taint("calm", "hot:NoExecute")
+    found = what_if(looping_cluster(), [change], Asked(ALL_FEATURES, NOW, 1500.0))
+    assert found.baseline is not None
+    assert found.baseline.looked >= found.looked
+
+
+def test_pods_that_leave_anyway_are_marked_in_the_row_of_their_workload():
+    loop = looping_cluster(replicas=2)
+    loop[2]["spec"]["template"]["spec"]["nodeSelector"] = {}  # its pods may run on both nodes
+    found = what_if(loop, [taint("calm", "hot:NoExecute")], Asked(ALL_FEATURES, NOW, 1500.0))
+    assert sum(each.pods - each.anyway for each in found.workloads) == len(found.leaving)
+    for row in found.workloads:
+        assert words.pods_cell(row).endswith("anyway") is bool(row.anyway)
+
+
+def test_a_pod_made_at_the_horizon_is_not_called_one_without_a_place():
+    change = taint("calm", "hot:NoExecute")
+    found = what_if(looping_cluster(), [change], Asked(ALL_FEATURES, NOW, 2000.0))
+    (patient,) = [one for one in found.leaving if one.workload == "default/ReplicaSet/patient"]
+    assert (patient.lost, patient.ends_on, patient.why_nowhere) == (False, "calm", "")
+    assert patient.again_after is not None

@@ -9,7 +9,7 @@ import pytest
 
 from weir.gates import Gates
 from weir.taints.notation import parse_taint
-from weir.whatif.bystanders import Divided, divide, whole
+from weir.whatif.bystanders import Divided, Population, whole
 from weir.whatif.changes import (
     AddNodes,
     Apply,
@@ -72,7 +72,7 @@ def divided(
 ) -> Divided:
     pods = [each for each in documents if each["kind"] == "Pod"]
     others = [each for each in documents if each["kind"] != "Pod"]
-    found = divide([*nodes, *others], pods, [change], below)
+    found = Population([*nodes, *others], pods).divide([change], below)
     assert found is not None
     return found
 
@@ -82,7 +82,7 @@ def alive(found: Divided, kind: str = "Pod") -> list[str]:
 
 
 def seated(found: Divided) -> dict[str, list[str]]:
-    return {node: [key for key, _ in seats] for node, seats in found.seats.items()}
+    return {node: list(seats) for node, seats in found.seats.items()}
 
 
 def replicas(found: Divided) -> dict[str, int]:
@@ -131,7 +131,7 @@ def test_owners_without_a_living_pod_are_left_out_and_what_is_theirs():
 
 def test_a_pod_nobody_owns_is_its_own_group():
     found = divided(pod("near", "a", ""), pod("far", "b", ""))
-    assert (alive(found), seated(found), found.seated) == (["near"], {"b": ["default/far"]}, {"": 1})
+    assert (alive(found), seated(found), found.seated) == (["near"], {"b": ["default/far"]}, {})
 
 
 def test_the_deployment_above_wants_fewer_too():
@@ -384,7 +384,7 @@ def test_devices_touch_only_those_that_have_claims(kind):
     ],
 )
 def test_a_change_that_could_touch_anything_leaves_nobody_out(change):
-    assert divide([*NODES], [], [HOT, change]) is None
+    assert Population([*NODES], []).divide([HOT, change]) is None
 
 
 def test_waiting_touches_nobody():
@@ -481,7 +481,9 @@ def test_all_pods_of_a_replicaset_in_a_budget_live():
 
 def test_pods_given_as_bytes_are_read_and_come_back_whole():
     documents = [{key: value for key, value in each.items() if key != "kind"} for each in DB[1:]]
-    found = divide([*NODES, DB[0]], [msgspec.Raw(msgspec.json.encode(each)) for each in documents], [HOT])
+    found = Population(
+        [*NODES, DB[0]], [msgspec.Raw(msgspec.json.encode(each)) for each in documents]
+    ).divide([HOT])
     assert found is not None and alive(found) == ["db-0", "db-1"]
     assert whole(msgspec.json.encode(documents[0])) == DB[1]
     assert whole(DB[1]) is DB[1]
@@ -500,19 +502,78 @@ def test_pods_given_as_bytes_are_read_and_come_back_whole():
     ],
 )
 def test_where_a_pod_cannot_be_told_nobody_is_left_out(odd):
-    assert divide([*NODES], [WEB[1], odd], [HOT]) is None
+    assert Population([*NODES], [WEB[1], odd]).divide([HOT]) is None
 
 
 def test_those_that_take_room_are_seen_as_the_scheduler_would_see_them():
     found = divided(
         workload("StatefulSet/far", 1), pod("far-0", owner="StatefulSet/far", metadata={"labels": {"x": "y"}})
     )
-    ((_, seat),) = found.seats["b"]
+    (seat,) = found.seats["b"].values()
     assert (seat.pod.spec.node_name, seat.namespace, seat.labels) == ("", "default", {"x": "y"})
 
 
 @pytest.mark.parametrize("kind, told", [("ReplicaSet", True), ("Job", True), ("Rollout", False)])
 def test_pods_whose_owner_will_be_made_up_have_its_label(kind, told):
     found = divided(pod("p", owner=f"{kind}/gone"))
-    ((_, seat),) = found.seats["b"]
+    (seat,) = found.seats["b"].values()
     assert seat.labels == (owner_label("uid-gone") if told else {})
+
+
+# ── what is under way anyway ──
+
+
+def described(owner: str, pods: int, **spec: Any) -> list[Document]:
+    """Return a workload with a template, and so many pods of it: on b, then on a."""
+    body = {"template": {"spec": {"containers": [], "tolerations": EVERYTHING}}, **spec}
+    made = [pod(f"p-{on}", on, owner, tolerations=EVERYTHING) for on in "ba"[:pods]]
+    return [{**workload(owner), "spec": body}, *made]
+
+
+@pytest.mark.parametrize("pods, names", [(2, []), (1, ["p-b"])])
+def test_a_daemon_that_lacks_a_pod_lives(pods, names):
+    assert alive(divided(*described("DaemonSet/agent", pods), change=Wait(0.0))) == names
+
+
+@pytest.mark.parametrize(
+    "spec, names",
+    [
+        ({"parallelism": 2}, []),
+        ({"parallelism": 3, "completions": 2}, []),
+        ({"parallelism": 3}, ["p-a", "p-b"]),
+        ({"parallelism": 1}, ["p-a", "p-b"]),
+        ({"parallelism": 2, "suspend": True}, ["p-a", "p-b"]),
+    ],
+)
+def test_a_job_with_more_or_fewer_pods_than_it_wants_lives(spec, names):
+    assert alive(divided(*described("Job/batch", 2, **spec), change=Wait(0.0))) == names
+
+
+@pytest.mark.parametrize(
+    "least, status, names",
+    [
+        (1, {}, []),
+        (2, {}, ["web-0", "web-1"]),
+        ("50%", {"currentHealthy": 1, "desiredHealthy": 1}, []),
+        ("50%", {"currentHealthy": 0, "desiredHealthy": 1}, ["web-0", "web-1"]),
+    ],
+)
+def test_the_pods_of_a_budget_that_is_short_already_live(least, status, names):
+    pods = [
+        pod("web-0", metadata={"labels": {"app": "web"}}),
+        pod("web-1", metadata={"labels": {"app": "web"}}),
+    ]
+    pods[0]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    short = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}},
+        "status": status,
+    }
+    assert alive(divided(workload("ReplicaSet/web", 2), short, *pods, change=Wait(0.0))) == names
+
+
+def test_a_cluster_in_which_nothing_is_under_way_is_quiet():
+    assert divided(*WEB, workload("ReplicaSet/old", 0), change=Wait(0.0)).quiet
+    assert not divided(*WEB, workload("ReplicaSet/more", 1), change=Wait(0.0)).quiet
+    assert not divided(*WEB).quiet

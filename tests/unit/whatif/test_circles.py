@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.whatif.lives import by_owner, chain, history, life
 from tests.unit.whatif.test_run import Forecast, made, node, pod, taint, tolerant
-from weir.cli.what_if import text
+from weir.cli._what_if_text import text
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 from weir.whatif import horizon
@@ -53,7 +53,7 @@ def circles(found: Forecast) -> dict[str, tuple[tuple[str, ...], str]]:
 def test_a_template_that_names_its_node_goes_in_circles(kind):
     before = [node("ra"), node("rb"), workload(kind, replicas=2, nodeName="ra")]
     found = made(before, HOT, until=DAY)
-    assert circles(found) == {f"default/{kind}/web": (("ra",), "nothing tolerates hot of node ra")}
+    assert circles(found) == {f"default/{kind}/web": (("ra",), "nothing tolerates hot:NoExecute of node ra")}
     assert found.looked.total_seconds() < 300
 
 
@@ -61,7 +61,9 @@ def test_a_template_that_names_its_node_goes_in_circles(kind):
 @pytest.mark.parametrize("seconds", [0, 3])
 def test_pods_that_may_stay_for_a_moment_go_in_circles(kind, seconds):
     found = made([node("ra"), workload(kind, tolerations=tolerant(seconds))], HOT, until=DAY)
-    assert circles(found) == {f"default/{kind}/web": (("ra",), f"tolerates hot of node ra for {seconds}s")}
+    assert circles(found) == {
+        f"default/{kind}/web": (("ra",), f"tolerates hot:NoExecute of node ra for {seconds}s")
+    }
     assert found.looked.total_seconds() < 300
 
 
@@ -101,7 +103,7 @@ def test_pods_that_take_each_others_place_both_go_in_circles(seconds):
     second = workload("ReplicaSet", "second", tolerations=[{"operator": "Exists"}])
     found = made([important, node("ra", cpu="1"), first, second], HOT, until=DAY)
     assert circles(found) == {
-        "default/ReplicaSet/first": (("ra",), f"tolerates hot of node ra for {seconds}s"),
+        "default/ReplicaSet/first": (("ra",), f"tolerates hot:NoExecute of node ra for {seconds}s"),
         "default/ReplicaSet/second": (("ra",), "makes room for a more important pod"),
     }
     # A pod that is only just being bound is a victim, too: nobody waits for the next look at all that wait.
@@ -140,7 +142,7 @@ def test_circles_come_first_and_say_how_often():
     lines = list(text(found, "", [], width=200))
     assert (
         lines[2]
-        == "replicaset default/web goes in circles on ra, every 2 s: tolerates hot of node ra for 2s."
+        == "replicaset default/web goes in circles on ra, every 2 s: tolerates hot:NoExecute of node ra for 2s."
     )
 
 

@@ -165,7 +165,7 @@ def test_a_job_that_is_complete_has_not_given_up():
 def test_gates_of_the_controllers_decide_who_had_to_go():
     before = [node("a", "sla=800:NoExecute"), pod("p", "a", "", tolerations=tolerate())]
     off = (("TaintTolerationComparisonOperators", False),)
-    for components, why in (((), "nothing tolerates sla=800 of node a"), (("scheduler",), None)):
+    for components, why in (((), "nothing tolerates sla=800:NoExecute of node a"), (("scheduler",), None)):
         found = made(before, SetGates(off, components, ALL_FEATURES), until=60)
         assert [one.cause.say() for one in found.leaving] == ([why] if why else [])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.whatif.lives import by_owner, chain, history, life
-from weir.gates import ALL_FEATURES
+from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint
 from weir.whatif.circles import Circle
 from weir.whatif.forecast import (
@@ -219,7 +219,7 @@ def test_the_first_departure_and_every_cause_are_told():
         life("r", made=6.0, node="d"),
     )
     (only,) = touched(*lives)
-    assert (only.first, only.causes) == (seconds(3), ("nothing tolerates hot", "drained"))
+    assert (only.first, only.causes) == (seconds(3), ("nothing tolerates hot:NoExecute", "drained"))
     assert (only.pods, only.left, only.moves) == (1, 2, (("a", "d", 1),))
 
 
@@ -292,6 +292,8 @@ def test_the_worst_comes_first():
     ]
     mixed = [*rows[3:], *rows[:3]]
     assert sorted(mixed, key=lambda each: each.rank) == rows
+    first = replace(rows[-1], first=timedelta()), *(replace(each, first=seconds(9)) for each in rows[:-1])
+    assert sorted([*first[2:], *first[:2]], key=lambda each: each.order) == list(first)
     lives = [life("p", left=1.0, owner="Job/a"), life("q", left=1.0), life("r", left=1.0)]
     assert [each.name for each in touched(*lives)] == [WEB, "default/Job/a"]
 
@@ -365,17 +367,37 @@ def test_pods_that_stay_on_changed_nodes_are_counted_and_those_that_could_not_co
         life("later", made=0.0),
         life("lost", node="gone"),
     )
-    assert staying(past, ["a", "gone"], ALL_FEATURES) == (3, ["default/p", "default/z"])
-    assert staying(past, ["b"], ALL_FEATURES) == (1, [])
+    assert stays(past, ["a", "gone"]) == (3, ["default/p", "default/z"])
+    assert stays(past, ["b"]) == (1, [])
+
+
+def stays(past: History, changed: list[str], after: Gates = ALL_FEATURES) -> tuple[int, list[str]]:
+    number, locked = staying(past, changed, by_owner, ALL_FEATURES, after)
+    return number, [each.pod for each in locked]
+
+
+def test_gates_of_the_scheduler_lock_pods_out_on_nodes_that_do_not_change():
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
+    past = on_nodes(life("p", document={"metadata": {"name": "p"}, "spec": {"tolerations": tolerations}}))
+    tainted = {
+        "metadata": {"name": "a"},
+        "spec": {"taints": [{"key": "sla", "value": "950", "effect": "NoSchedule"}]},
+    }
+    past.nodes["a"] = past.nodes_before["a"] = tainted
+    off = ALL_FEATURES.replace({"TaintTolerationComparisonOperators": False})
+    assert stays(past, []) == (0, [])
+    assert stays(past, [], off) == (0, ["default/p"])
+    (only,) = staying(past, [], by_owner, ALL_FEATURES, off)[1]
+    assert (only.node, only.workload, only.why) == ("a", WEB, "nothing tolerates sla=950:NoSchedule")
 
 
 def test_a_pod_that_cannot_be_read_stays_without_a_word():
     past = on_nodes(life("odd", document={"metadata": {"name": "odd"}, "spec": 5}))
-    assert staying(past, ["a"], ALL_FEATURES) == (1, [])
+    assert stays(past, ["a"]) == (1, [])
 
 
 def test_a_node_that_was_not_there_before_had_no_taints():
-    assert staying(on_nodes(life("p", node="new")), ["new"], ALL_FEATURES) == (1, ["default/p"])
+    assert stays(on_nodes(life("p", node="new")), ["new"]) == (1, ["default/p"])
 
 
 # ── who waits ──
@@ -388,9 +410,9 @@ def test_waiting_pods_that_run_after_the_change_are_helped():
         life("before", bound=-1.0),
         life("never", node=""),
     ]
-    helped, hindered = turns(history(lives), {each.uid for each in lives})
+    helped, hindered = turns(history(lives), {each.uid for each in lives}, by_owner)
     assert ([each.pod for each in helped], hindered) == (["default/now", "default/later"], [])
-    assert turns(history(lives), set()) == ([], [])
+    assert turns(history(lives), set(), by_owner) == ([], [])
 
 
 def test_waiting_pods_that_lose_the_place_they_had_found_are_hindered():
@@ -399,14 +421,17 @@ def test_waiting_pods_that_lose_the_place_they_had_found_are_hindered():
         *chain(life("q", bound=-1.0, left=2.0), life("q2", made=3.0, node="b")),
         life("r", owner="", bound=0.0, left=2.0),
     ]
-    helped, hindered = turns(history(lives), {"uid-p", "uid-q", "uid-r"})
-    assert (helped, hindered) == ([], [Turn("default/p", "a", "no controller makes it again")])
+    helped, hindered = turns(history(lives), {"uid-p", "uid-q", "uid-r"}, by_owner)
+    assert (helped, hindered) == (
+        [],
+        [Turn("default/p", "a", "no controller makes it again", by_owner(lives[0]))],
+    )
 
 
 def test_one_that_is_helped_is_told_where_the_last_in_its_place_runs():
     lives = chain(life("p", bound=1.0, left=2.0), life("q", made=3.0, node="b"))
-    helped, _ = turns(history(lives), {"uid-p"})
-    assert helped == [Turn("default/p", "b")]
+    helped, _ = turns(history(lives), {"uid-p"}, by_owner)
+    assert helped == [Turn("default/p", "b", "", WEB)]
 
 
 # ── in all ──

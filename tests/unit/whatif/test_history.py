@@ -284,8 +284,8 @@ def test_a_pod_that_its_kubelet_refuses_for_a_taint_names_it():
 @pytest.mark.parametrize(
     "cause, said",
     [
-        (Cause(Why.TAINT, HOT, "node a"), "nothing tolerates hot of node a"),
-        (Cause(Why.TAINT, HOT, "node a", 0), "tolerates hot of node a for 0s"),
+        (Cause(Why.TAINT, HOT, "node a"), "nothing tolerates hot:NoExecute of node a"),
+        (Cause(Why.TAINT, HOT, "node a", 0), "tolerates hot:NoExecute of node a for 0s"),
         (Cause(Why.TAINT), "a taint of its node"),
         (Cause(Why.DEVICE_TAINT), "a taint of its device"),
         (Cause(Why.EVICTED), "drained"),

@@ -38,7 +38,9 @@ from weir.whatif.horizon import Horizon, TooMuch
 
 def test_time_passes_in_steps_that_grow_up_to_the_horizon():
     found, ticks = ticking([node("a"), pod("p", "a")], taint("a", "hot:NoSchedule"), until=100.0)
-    assert ticks == [(passed, 100) for passed in (0, 1, 2, 5, 10, 20, 30, 60, 90)]
+    assert ticks == [
+        (passed, 200) for passed in (0, 1, 2, 5, 10, 20, 30, 60, 90)
+    ]  # with the change; as many seconds without
     assert (found.looked.total_seconds(), found.settled, found.at) == (100, True, NOW)
 
 
@@ -92,7 +94,7 @@ def test_a_circle_does_not_hide_the_pods_of_a_node_that_is_gone():
     before = [node("ra"), node("b"), circling, pod("q", "b", "")]
     found = made(before, taint("ra", "hot:NoExecute"), DeleteNode(Nodes(("b",))), until=120)
     assert {one.pod: one.cause.say() for one in found.leaving} == {
-        "default/p": "tolerates hot of node ra for 2s",
+        "default/p": "tolerates hot:NoExecute of node ra for 2s",
         "default/q": "its node is gone",
     }
 

@@ -99,7 +99,10 @@ def test_nothing_is_said_where_nothing_uses_it_and_the_order_where_it_comes() ->
 def test_going_back_a_release_evicts_who_runs_because_of_what_it_does_not_know() -> None:
     found = what_if([NODE, GT, CEL], [SetGates((), to="1.34")], Asked(ALL_FEATURES, NOW, until=300))
     assert found.said == ("gates --to 1.34",)
-    assert sorted(each.cause.say(where=False) for each in found.leaving) == ["nothing tolerates sla=950"] * 2
+    assert (
+        sorted(each.cause.say(where=False) for each in found.leaving)
+        == ["nothing tolerates sla=950:NoExecute"] * 2
+    )
     assert {each.name for each in found.workloads} == {"default/Deployment/cel", "default/Deployment/web"}
     assert any("would be refused" in line for line in found.notes)
 
@@ -128,7 +131,7 @@ def test_an_expression_that_goes_is_named_and_drives_out() -> None:
     off = SetGates(((TOLERATION_CEL, False),))
     found = what_if([NODE, GT, CEL], [off], Asked(ALL_FEATURES, NOW, until=300))
     assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
-    assert [each.cause.say(where=False) for each in found.leaving] == ["nothing tolerates sla=950"]
+    assert [each.cause.say(where=False) for each in found.leaving] == ["nothing tolerates sla=950:NoExecute"]
     assert any(note.startswith("deployment/default/cel: would be refused") for note in found.notes)
 
 

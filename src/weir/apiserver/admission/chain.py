@@ -20,11 +20,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
 from weir.apiserver.admission.certificates import CertificateSubjectRestriction
 from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
-from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from weir.apiserver.admission.event_rate_limit import EventRateLimit, Limit
-from weir.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
 from weir.apiserver.admission.limit_ranger import LimitRanger
 from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from weir.apiserver.admission.node_tolerations import (
+    DefaultTolerationSeconds,
+    ExtendedResourceToleration,
+    TaintNodesByCondition,
+)
 from weir.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
 from weir.apiserver.admission.priority import Priority
 from weir.apiserver.admission.resource_quota import ResourceQuota
@@ -35,7 +38,6 @@ from weir.apiserver.admission.storage import (
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
-from weir.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from weir.apiserver.admission.toleration_lists import Toleration
 from weir.apiserver.admission.versions import Conversion, Unconverted, fetch
 from weir.objects.document import copied

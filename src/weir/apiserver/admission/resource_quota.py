@@ -1,9 +1,12 @@
 """ResourceQuota: rejects creates beyond a namespace's quota.
 
-Spec: core/v1 ResourceQuota; part of upstream's default plugins. Usage is counted from the stored objects
-(weir.apiserver.admission.quota_ledger), so quotas hold with or without the controller that writes `status.used`.
+Spec: core/v1 ResourceQuota; part of upstream's default plugins. Usage is counted from the stored objects,
+so quotas hold with or without the controller that writes `status.used`.
 Admitted objects that are not stored yet are counted for a moment, so that two concurrent creates do not both get the
 last place. Unlike upstream, only creation and growing claims are checked.
+
+Running totals of quota usage per namespace. Spec: core/v1 ResourceQuota. A ledger receives every change of what it
+counts and keeps the sum. Quotas with the same scopes share a ledger.
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from weir.apiserver.admission.attributes import (
     Following,
     Reader,
 )
-from weir.apiserver.admission.quota_ledger import Ledger
 from weir.objects.kind import Kind
 from weir.objects.pod_resources import Amounts, read_amounts
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
@@ -34,6 +36,48 @@ from weir.values.quantity import parse_quantity
 Document = Mapping[str, Any]
 ZERO = parse_quantity("0")
 REMEMBERED_SECONDS = 10.0
+
+
+class Ledger:
+    """The sum of what the objects of one kind and one namespace use, as far as *quota* is about them.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> ledger = Ledger(by_kind("v1", "Secret"), {})
+    >>> for name in "ab":
+    ...     ledger.changed(name, {"metadata": {"name": name}})
+    >>> ledger.changed("a", None)
+    >>> {name: str(amount) for name, amount in ledger.used(["secrets", "pods"]).items()}
+    {'secrets': '1', 'pods': '0'}
+    """
+
+    def __init__(self, kind: Kind, quota: Document) -> None:
+        self._kind, self._quota = kind, quota
+        self._own: dict[str, Amounts] = {}
+        self._total: Amounts = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._own
+
+    def changed(self, name: str, document: Document | None) -> None:
+        """Note what an object has become; None: it is gone."""
+        before = self._own.pop(name, None)
+        if before:
+            for resource, amount in before.items():
+                self._total[resource] = self._total[resource] - amount
+        if document is None:
+            return
+        now = usage_of(self._kind, document) if in_scope(self._quota, self._kind, document) else {}
+        self._own[name] = now
+        for resource, amount in now.items():
+            self._total[resource] = self._total.get(resource, ZERO) + amount
+
+    def used(self, names: list[str], without: str = "") -> Amounts:
+        """Return what is used of *names*, as if the object *without* were not there."""
+        own = self._own.get(without, {}) if without else {}
+        return {
+            name: self._total.get(name, ZERO) - own[name] if name in own else self._total.get(name, ZERO)
+            for name in names
+        }
 
 
 class ResourceQuota:

@@ -1,8 +1,12 @@
-"""Expected APIServices, and availability of remote ones.
+"""Expected APIServices, availability of remote ones, and responses to requests for them.
 
 Spec: docs/decisions/0090. As upstream's aggregator: built-in groups are registered at startup with upstream's
 priorities, those of custom resource definitions while they are served. Since no request is forwarded, a remote
 APIService never becomes available.
+
+Responses to requests for aggregated APIs. Everything below /apis/<group>/<version> belongs
+to the service of that version's APIService. Requests are not forwarded (docs/decisions/0090), so the service is always
+unavailable, reported in plain text instead of a Status.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
+from weir.apiserver.transport.http import TEXT, Response
 from weir.objects.group_priorities import PRIORITIES
 from weir.objects.kinds import by_kind
-from weir.objects.served_kinds import Registered
+from weir.objects.served_kinds import Registered, ServedKinds
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -23,6 +28,17 @@ SLICE: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 ON_START, ALWAYS = "onstart", "true"
 CUSTOM: Final = (1000, 100)  #: priorities of the groups and versions of definitions
+
+
+def of_another_server(path: str, served: ServedKinds) -> Response | None:
+    """Return the answer to a request for *path* when another server has to give it, None otherwise."""
+    match path.split("/", 4):
+        case ["", "apis", group, version, *_]:
+            found = served.registered.get((group, version))
+            if found is not None and found.remote:
+                headers = [(b"X-Content-Type-Options", b"nosniff")]
+                return Response(503, b"service unavailable\n", TEXT, headers)
+    return None
 
 
 def at_start(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:

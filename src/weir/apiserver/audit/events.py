@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from weir.apiserver.auth import authz
 from weir.apiserver.auth.authn import User
+from weir.apiserver.transport.paths import RequestInfo
 from weir.objects.times import format_micro_time
 from weir.objects.yaml_nodes import ManifestError
 from weir.objects.yaml_values import read_document
@@ -54,13 +54,6 @@ RECEIVED, STARTED, COMPLETE = "RequestReceived", "ResponseStarted", "ResponseCom
 STAGES = (RECEIVED, STARTED, COMPLETE, "Panic")
 
 
-class Info(authz.Info, Protocol):
-    """What auditing reads of a parsed request."""
-
-    @property
-    def api_version(self) -> str: ...
-
-
 class AuditedRequest(Protocol):
     """What auditing reads of a request."""
 
@@ -89,7 +82,7 @@ class Rule:
     urls: tuple[str, ...] = ()
     omitted: frozenset[str] = frozenset()  #: stages, of the rule or of the whole policy
 
-    def matches(self, user: User, info: Info) -> bool:
+    def matches(self, user: User, info: RequestInfo) -> bool:
         if self.users and user.name not in self.users:
             return False
         if self.groups and self.groups.isdisjoint(user.groups):
@@ -105,7 +98,7 @@ class Rule:
         return True
 
 
-def _names(entry: Mapping[str, Any], info: Info) -> bool:
+def _names(entry: Mapping[str, Any], info: RequestInfo) -> bool:
     """Return whether a rule's group entry names the request's resource."""
     if entry.get("group", "") != info.api_group:
         return False
@@ -189,11 +182,11 @@ class Audit:
         self._now, self._timer = now, timer
         self._count = count
 
-    def level(self, user: User, info: Info) -> Level:
+    def level(self, user: User, info: RequestInfo) -> Level:
         """Return how much of this request is to be written."""
         return self._rule(user, info).level
 
-    def _rule(self, user: User, info: Info) -> Rule:
+    def _rule(self, user: User, info: RequestInfo) -> Rule:
         return next((rule for rule in self._rules if rule.matches(user, info)), _NOTHING)
 
     @property
@@ -205,7 +198,7 @@ class Audit:
         self,
         request: AuditedRequest,
         user: User | None,
-        info: Info,
+        info: RequestInfo,
         code: int,
         started: float,
         response: bytes = b"",
@@ -230,7 +223,7 @@ class Audit:
     def record(
         self,
         user: User,
-        info: Info,
+        info: RequestInfo,
         code: int,
         *,
         uri: str,
@@ -282,7 +275,7 @@ class Audit:
         self._count()
 
 
-def _object_ref(info: Info) -> dict[str, str]:
+def _object_ref(info: RequestInfo) -> dict[str, str]:
     parts = {
         "resource": info.resource,
         "namespace": info.namespace,

@@ -3,20 +3,25 @@
 Group `system:masters` may do everything. Then the configured modes are tried in order and the first that allows wins:
 `Node` for kubelets, `RBAC`. `AlwaysAllow` is for tests. RBAC's policy is rebuilt when one of its objects changed;
 decisions are cached.
+
+Authorization of creates through patch or update. An apply or PUT of a missing object also needs the verb `create` on
+that name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from weir.apiserver.admission.attributes import Reader
+from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.auth.node_authorizer import NODES_GROUP, NodeAuthorizer
 from weir.apiserver.auth.rbac import NO_OPINION, Action, Compiled, Decision, Policy
 from weir.apiserver.auth.rule_coverage import EVERYTHING
 from weir.apiserver.bootstrap.policy import node_rules
+from weir.apiserver.transport.paths import RequestInfo
 from weir.errors import Forbidden
+from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.selectors import fields
 from weir.values.quoting import quote
@@ -31,29 +36,33 @@ MODES = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
 _ALLOWED = Decision(True)
 
 
+WRITES = ("PatchOptions", "UpdateOptions")
+
+
+class CreateRights:
+    """Looks at every create; part of the chain, cannot be switched off."""
+
+    name = "CreateRights"
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        """Return whether an object is created."""
+        return operation == CREATE and not subresource
+
+    def validate(self, a: Attributes) -> None:
+        """Raise the 403 when the create came as a patch or update and the right to create is missing."""
+        if a.options.get("kind") not in WRITES:
+            return
+        action = Action("create", a.kind.group, a.kind.plural, "", a.namespace, a.name)
+        decision = self._authorizer.decide(a.user, action)
+        if not decision.allowed:
+            raise forbidden_action(a.user, action, decision.reason)
+
+
 class ModeError(ValueError):
     """An unknown authorization mode."""
-
-
-class Info(Protocol):
-    """What authorization reads of a parsed request (weir.apiserver.transport.paths.RequestInfo)."""
-
-    @property
-    def is_resource(self) -> bool: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def api_group(self) -> str: ...
-    @property
-    def resource(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str: ...
 
 
 class Authorizer:
@@ -79,7 +88,7 @@ class Authorizer:
         self.uses_rbac = "RBAC" in modes
         self._allows_all = "AlwaysAllow" in modes
 
-    def authorize(self, user: User, info: Info, field_selector: str = "") -> Decision:
+    def authorize(self, user: User, info: RequestInfo, field_selector: str = "") -> Decision:
         """Return whether *user* may make the request; *field_selector* is the query parameter of that name."""
         if self._allows_all or MASTERS in user.groups:
             return _ALLOWED
@@ -140,7 +149,7 @@ class Authorizer:
 _BY_SELECTOR: Final = frozenset({"list", "watch", "deletecollection"})
 
 
-def action_of(info: Info, field_selector: str = "") -> Action:
+def action_of(info: RequestInfo, field_selector: str = "") -> Action:
     """Return a request as an action; a list or watch of one name by field selector is about that name."""
     if not info.is_resource:
         return Action(info.verb, path=info.path)
@@ -161,7 +170,7 @@ def action_of(info: Info, field_selector: str = "") -> Action:
     )
 
 
-def forbidden(user: User, info: Info, decision: Decision, field_selector: str = "") -> Forbidden:
+def forbidden(user: User, info: RequestInfo, decision: Decision, field_selector: str = "") -> Forbidden:
     """Return the 403 for a refused request."""
     return forbidden_action(user, action_of(info, field_selector), decision.reason)
 

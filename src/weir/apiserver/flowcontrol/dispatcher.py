@@ -16,15 +16,21 @@ from time import monotonic, perf_counter
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-from weir.apiserver.flowcontrol.classify import Configuration, Info, UserInfo
-from weir.apiserver.flowcontrol.levels import Flow, Level, QueuedRequest, can_start
+from weir.apiserver.auth.authn import User
+from weir.apiserver.flowcontrol.classify import Configuration, width_of
+from weir.apiserver.flowcontrol.levels import (
+    Flow,
+    Level,
+    QueuedRequest,
+    RetryAfter,
+    can_start,
+    divide,
+    flow_hash,
+)
 from weir.apiserver.flowcontrol.metrics import CONCURRENCY, QUEUE_FULL, TIME_OUT, FlowControlMetrics
 from weir.apiserver.flowcontrol.objects import FLOW_SCHEMA, PRIORITY_LEVEL
-from weir.apiserver.flowcontrol.retry_after import RetryAfter
-from weir.apiserver.flowcontrol.shares import divide
-from weir.apiserver.flowcontrol.shuffle import flow_hash
-from weir.apiserver.flowcontrol.width import width_of
 from weir.apiserver.transport.http import TEXT, Response
+from weir.apiserver.transport.paths import RequestInfo
 from weir.caches import LONGEST_KEY, REGISTRY, Bounded
 from weir.objects.kind import Kind
 from weir.observe.metrics import Registry
@@ -36,15 +42,6 @@ WAIT_SECONDS: Final = 15.0  # in a queue, before it is refused
 SWEEP_SECONDS: Final = 1.0
 MOST_FLOWS: Final = 20_000
 MOST_CACHED_GROUPS: Final = 64  # a user in more groups is classified anew each time
-
-
-class RequestInfo(Info, Protocol):
-    """A parsed request with its kind."""
-
-    @property
-    def kind(self) -> Kind | None: ...
-    @property
-    def name(self) -> str: ...
 
 
 class Reader(Protocol):
@@ -136,7 +133,7 @@ class FlowControl:
         self.metrics.configured(kept.values())
         self._schedule()
 
-    def _flow(self, user: UserInfo, info: RequestInfo, key: tuple[Any, ...]) -> Flow:
+    def _flow(self, user: User, info: RequestInfo, key: tuple[Any, ...]) -> Flow:
         schema = self.configuration.classify(user, info)
         level = self._levels[schema.level]
         distinguisher = schema.distinguish(user, info)
@@ -161,7 +158,7 @@ class FlowControl:
     # ---------------------------------------------------------------------------------------- one request
 
     def admit(
-        self, user: UserInfo, info: RequestInfo, params: Mapping[str, str], line: str = ""
+        self, user: User, info: RequestInfo, params: Mapping[str, str], line: str = ""
     ) -> QueuedRequest:
         """Return the request, which starts now or, when `waiting` is set, once that is done.
 
@@ -209,7 +206,7 @@ class FlowControl:
         queued.begun = True
         queued.started = perf_counter()
 
-    def _line_up(self, queued: QueuedRequest, user: UserInfo, info: Info) -> None:
+    def _line_up(self, queued: QueuedRequest, user: User, info: RequestInfo) -> None:
         """Let a request wait; raises Refused."""
         flow, level = queued.flow, queued.flow.level
         if not level.described.queues and not level.described.exempt:

@@ -1,4 +1,4 @@
-"""Seats and fair queues of one priority level (API Priority and Fairness).
+"""Seats, fair queues and Retry-After of priority levels (API Priority and Fairness).
 
 Spec: decision 14.
 A request occupies as many seats as its width. One that cannot start goes to the shortest queue of its flow's hand; a
@@ -6,25 +6,134 @@ full queue rejects. Start-time fair queuing: a request's virtual start is the la
 the ends of its queue's and its flow's last request, its end is its width further; the earliest start is next. So wide
 requests are served less often, and a flow gains nothing by using all its queues. A level that rejects instead of
 queuing has lines only for the loop's turns. Pure state machine: no event loop, no clock.
+
+Shuffle sharding: the queues a flow may use, by its hash. Two flows rarely share all their queues, so a flow that fills
+its own leaves the others at least one. Hands are the same as upstream's.
+
+Minimum and maximum seats of priority levels. The server's seats are divided by the levels' shares; a level keeps what
+it does not lend and may borrow up to its limit. As upstream, a level's own seats are rounded up and its lendable seats
+rounded.
+
+Retry-After of rejected requests, adapted to the rejection rate. As upstream: a level starts with one second; each
+second, if fewer requests than the current value were rejected within that many seconds it decreases by one, if at least
+three times as many it doubles (up to 32), and not again before that time has passed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from math import ceil
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from weir.apiserver.flowcontrol.classify import PriorityLevel
-from weir.apiserver.flowcontrol.shares import Seats
-from weir.apiserver.flowcontrol.shuffle import shuffle_shard
 
-__all__ = ["Flow", "Level", "QueuedRequest", "can_start"]
+__all__ = [
+    "Flow",
+    "Level",
+    "QueuedRequest",
+    "RetryAfter",
+    "Seats",
+    "can_start",
+    "divide",
+    "flow_hash",
+    "shuffle_shard",
+]
 
 #: Queues that are remembered for what they have had, beside those that hold something.
 _REMEMBERED = 1024
 _WIDEST = 0.15  # of a level's seats
+
+
+LONGEST: Final = 32
+
+
+class RetryAfter:
+    """The Retry-After of one level."""
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._second = self._refused = 0  # the second that runs, and how many were refused in it
+        self._history: deque[tuple[int, int]] = deque(maxlen=LONGEST)
+        self._raised = 0  # when it was last made longer
+
+    def refuse(self, now: float) -> int:
+        """Count a rejected request and return its Retry-After."""
+        second = int(now)
+        if second != self._second:
+            self._history.append((self._second, self._refused))
+            self._second, self._refused = second, 0
+            self._adapt(second)
+        self._refused += 1
+        return self.seconds
+
+    def _adapt(self, second: int) -> None:
+        lately = sum(count for then, count in self._history if second - then <= self.seconds)
+        if lately < self.seconds and self.seconds > 1:
+            self.seconds -= 1
+        elif lately >= 3 * self.seconds and second - self._raised >= self.seconds:
+            self._raised = second
+            self.seconds = min(2 * self.seconds, LONGEST)
+
+
+class Seats(NamedTuple):
+    """The seats of one level."""
+
+    nominal: int  #: its own
+    lower: int  #: what is left of its own when it has lent all it lends
+    upper: int  #: with all it may borrow
+
+
+def divide(levels: Iterable[PriorityLevel], seats: int) -> dict[str, Seats]:
+    """Return the seats of each level, of *seats* in all.
+
+    >>> level = PriorityLevel("low", "", False, 100, 90, None, 128, 6, 50)
+    >>> other = level._replace(name="high", shares=145, lendable_percent=0, borrowing_percent=50)
+    >>> divide([level, other], 600)
+    {'low': Seats(nominal=245, lower=24, upper=845), 'high': Seats(nominal=356, lower=356, upper=534)}
+    """
+    levels = list(levels)
+    whole = sum(level.shares for level in levels)
+    found = {}
+    for level in levels:
+        nominal = math.ceil(seats * level.shares / whole) if whole else 0
+        lower = nominal - math.floor(nominal * level.lendable_percent / 100 + 0.5)
+        borrowing = seats
+        if level.borrowing_percent is not None:
+            borrowing = math.floor(nominal * level.borrowing_percent / 100 + 0.5)
+        found[level.name] = Seats(nominal, lower, nominal + borrowing)
+    return found
+
+
+def flow_hash(schema: str, distinguisher: str) -> int:
+    """Return the number that stands for a flow: sixty-four bits.
+
+    >>> flow_hash("service-accounts", "system:serviceaccount:default:web") >> 64
+    0
+    """
+    text = f"{schema}\0{distinguisher}".encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+
+
+def shuffle_shard(number: int, queues: int, hand_size: int) -> tuple[int, ...]:
+    """Return *hand_size* different queues of *queues*, chosen by *number*.
+
+    >>> shuffle_shard(0, 4, 2), shuffle_shard(5, 4, 2), shuffle_shard(11, 4, 4)
+    ((0, 1), (1, 2), (3, 2, 0, 1))
+    """
+    left = []
+    for i in range(hand_size):
+        number, card = divmod(number, queues - i)
+        left.append(card)
+    hand = []
+    for i, card in enumerate(left):
+        for before in reversed(left[:i]):
+            if card >= before:
+                card += 1
+        hand.append(card)
+    return tuple(hand)
 
 
 class Flow:
@@ -93,7 +202,7 @@ class Level:
     def widest(self) -> int:
         """How many seats one request takes at most: no flow is to fill the level with its hand of requests."""
         nominal, hand = self.seats.nominal, max(self.described.hand_size, 1)
-        return max(1, min(ceil(nominal * _WIDEST), nominal // hand))
+        return max(1, min(math.ceil(nominal * _WIDEST), nominal // hand))
 
     @property
     def queues(self) -> Iterable[Queue]:

@@ -11,7 +11,6 @@ client-side apply annotation records, and keeps that annotation current; an untr
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +35,7 @@ from weir.apiserver.patches.managedfields import (
 )
 from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node
+from weir.caches import bounded
 from weir.customresources.reading import check_custom
 from weir.customresources.served import CustomResourceKind
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
@@ -341,7 +341,7 @@ def _go_json(value: Any) -> str:
 # ── conflicts ────────────────────────────────────────────────────────────────────────────────────
 
 
-@lru_cache(1024)
+@bounded(1024)
 def _identifier(owner: Owner) -> str:
     """Return what managers are sorted by."""
     known: dict[str, str] = {"manager": owner.manager, "operation": owner.operation}

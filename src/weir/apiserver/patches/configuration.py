@@ -6,13 +6,13 @@ Spec: apiserver.md 7 "Apply" (unknown field). Apply validates a configuration be
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from weir.apiserver.patches.strategic import go_text, go_type
 from weir.apiserver.patches.structure import Unkeyed, item_key, key_defaults, value_key
+from weir.caches import bounded
 from weir.objects import schema
 from weir.values.quoting import compact_json, quote
 
@@ -151,7 +151,7 @@ def _go_syntax(value: Any) -> str:
 # ── paths in messages ────────────────────────────────────────────────────────────────────────────
 
 
-@lru_cache(1024)  # most lists are keyed by a few names
+@bounded(1024)  # most lists are keyed by a few names
 def element_text(element: str) -> str:
     """Return a path element as messages show it.
 

@@ -9,11 +9,12 @@ of their first argument alone: an object has thousands of managers, each compare
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
+
+from weir.caches import bounded
 
 __all__ = [
     "FieldSet",
@@ -216,7 +217,7 @@ def ordered(fields: FieldSet) -> FieldSet:
     return {key: ordered(below) if (below := fields[key]) else below for key in keys}
 
 
-@lru_cache(4096)  # the same few keys are in the sets of every object
+@bounded(4096)  # the same few keys are in the sets of every object
 def _rank(element: str) -> tuple[int, Any]:
     kind, text = element[0], element[2:]
     rank = _KINDS[kind]

@@ -27,16 +27,14 @@ from weir.apiserver.printers.cluster import (
     role_binding_cells,
 )
 from weir.apiserver.printers.flow_control import flow_schema_cells, priority_level_cells, schemas_in_order
-from weir.apiserver.printers.ingress import (
-    ingress_cells,
-    ingress_class_cells,
-    ip_address_cells,
-    service_cidr_cells,
-)
 from weir.apiserver.printers.network import (
     endpoint_slice_cells,
     endpoints_cells,
+    ingress_cells,
+    ingress_class_cells,
+    ip_address_cells,
     service_cells,
+    service_cidr_cells,
 )
 from weir.apiserver.printers.pods import (
     pod_cells,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from weir.apiserver.patches.strategic import go_text
@@ -9,10 +11,15 @@ from weir.apiserver.printers.values import since
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.objects.times import TimeError, parse_time
-from weir.values.json_path import JsonPath, JsonPathError
+from weir.values.json_path import JsonPath, JsonPathError, TooManyVisits, Visits
 from weir.values.quoting import compact_json
 
 Document = dict[str, Any]
+#: What all cells of one object may take together: values looked at (an object has 150,000 at most), and characters of
+#: text begun. Cells beyond are empty; no definition that people read comes near.
+MOST_VISITS = 300_000
+MOST_TEXT = 3_000_000
+MOST_PATH_TEXT = 100_000  #: characters of the paths of a definition's columns that are read
 
 
 def is_definition(kind: Kind) -> bool:
@@ -64,23 +71,34 @@ def custom_cells(kind: CustomResourceKind, found: Document, now: float) -> list[
     """Return the cells of a custom resource."""
     kept = kind.says.kept
     if "cells" not in kept:
-        kept["cells"] = [(column["type"], _path(column["jsonPath"])) for column in kind.says.columns]
-    return [
-        found["metadata"].get("name", ""),
-        *(_cell(form, path, found, now) for form, path in kept["cells"]),
-    ]
+        kept["cells"] = list(_readers(kind.says.columns))
+    cells: list[Any] = [found["metadata"].get("name", "")]
+    visits, text_left = Visits(MOST_VISITS), MOST_TEXT
+    for form, path in kept["cells"]:
+        cell = None
+        if path is not None and text_left > 0:
+            with suppress(TooManyVisits):
+                cell = _cell(form, next(path.find(found, visits), None), now)
+        if isinstance(cell, str):
+            text_left -= len(cell)
+        cells.append(cell)
+    return cells
 
 
-def _path(text: str) -> JsonPath | None:
-    try:
-        return JsonPath(text)
-    except JsonPathError:
-        return None
+def _readers(columns: Iterable[Document]) -> Iterator[tuple[str, JsonPath | None]]:
+    """Yield the type and the path of each column; None for a path that cannot be read."""
+    text_left = MOST_PATH_TEXT
+    for column in columns:
+        path = None
+        text_left -= len(column["jsonPath"])
+        if text_left >= 0:
+            with suppress(JsonPathError):
+                path = JsonPath(column["jsonPath"])
+        yield column["type"], path
 
 
-def _cell(form: str, path: JsonPath | None, found: Document, now: float) -> Any:
-    values = path.find(found) if path is not None else []
-    value = values[0] if values else None
+def _cell(form: str, value: Any, now: float) -> Any:
+    """Return the cell for the first value at a column's path, the only one that Kubernetes shows."""
     if value is None:
         return None
     if form == "string":

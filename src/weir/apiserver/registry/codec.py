@@ -11,12 +11,12 @@ so a list is a join of stored bytes, and a single object or a watch event is a c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from weir.apiserver.registry.conversion import convert_value, from_storage, to_storage
+from weir.caches import bounded
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, hub_of
@@ -88,7 +88,7 @@ def decode(kind: Kind, value: bytes) -> Document:
 _PREFIXES = frozenset(kind.prefix for kind in KINDS if kind.stored)
 
 
-@lru_cache(10_000)
+@bounded(10_000)
 def _prefix_of(folder: str) -> str:
     """Return the prefix of the kind whose objects lie in *folder*.
 

@@ -1,8 +1,8 @@
 """Logs of simulated containers, kept in memory.
 
-Spec: core/v1 PodLogOptions; the refusals are those of Kubernetes' server and kubelet. A simulated kubelet plays a
-command ahead and writes its output once (`create` of `pods/log`), each piece with its time; readers see what is due
-by now. Bounded: the oldest pods are dropped first. A container whose command could not be played has no log (501).
+Spec: core/v1 PodLogOptions; the refusals are those of Kubernetes' server and kubelet. A simulated kubelet writes a
+container's output once, when it starts (`create` of `pods/log`), each piece with its time; readers see what is due by
+now. Bounded: the oldest pods are dropped first. A container whose output is not known has no log (501).
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class ContainerLogs:
         run = self._runs.get(pod["metadata"]["uid"], {}).get(name, {}).get(restarts - options.previous)
         if run is None:
             raise errors.NotImplementedHere(
-                f'what container "{name}" of pod "{podname}" prints is not known: simulated nodes play only commands '
-                "that they understand"
+                f'the output of container "{name}" of pod "{podname}" is not known: declare it by the annotation '
+                f"weir.dev/output.{name}"
             )
         if options.follow and ended is None:
             raise errors.NotImplementedHere(

@@ -335,10 +335,9 @@ class Watches:
         timeout = options.timeout_seconds
         if not timeout or timeout < 0:
             timeout = int(MIN_TIMEOUT_SECONDS * (1 + self._random.random()))
-        deadline = self._clock.time() + timeout
+        deadline = self._clock.monotonic() + timeout
         while not watcher.over.done():
-            now = self._clock.time()
-            left = deadline - now
+            left = deadline - self._clock.monotonic()
             if left <= 0:
                 return
             pause = left

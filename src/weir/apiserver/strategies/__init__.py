@@ -22,10 +22,10 @@ from weir.apiserver.strategies.devices import (
     ResourceSliceStrategy,
 )
 from weir.apiserver.strategies.dropped import WithoutFields
-from weir.apiserver.strategies.endpoint_slice import EndpointSliceStrategy
 from weir.apiserver.strategies.limit_range import LimitRangeStrategy
 from weir.apiserver.strategies.namespace import NamespaceStrategy
 from weir.apiserver.strategies.networking import (
+    EndpointSliceStrategy,
     IngressStrategy,
     NetworkPolicyStrategy,
     ServiceCIDRStrategy,

@@ -1,4 +1,4 @@
-"""Strategies of Ingress, NetworkPolicy and ServiceCIDR: separate status, warnings about address formats."""
+"""Strategies of Ingress, NetworkPolicy, ServiceCIDR and EndpointSlice: status, generation, warnings about addresses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from weir.objects.kind import Kind
 from weir.validate.addresses import address_warnings, network_warnings
 from weir.validate.ingress import CLASS_ANNOTATION
 from weir.validate.network_policy import blocks
+
+
+class EndpointSliceStrategy(Strategy):
+    """EndpointSlices count changed labels too, because labels say which service they belong to."""
+
+    def counts(self, new: Document, old: Document) -> bool:
+        """Return whether the addresses or the labels changed."""
+        return super().counts(new, old) or (new["metadata"].get("labels") or {}) != (
+            old["metadata"].get("labels") or {}
+        )
 
 
 class IngressStrategy(Strategy):

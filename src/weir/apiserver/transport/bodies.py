@@ -6,6 +6,7 @@ are left to the decoder.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -83,4 +84,4 @@ def manager_of(request: Request) -> str:
 @bounded(1024)
 def _manager(agent_header: bytes) -> str:
     agent = agent_header.decode("latin-1").partition("/")[0]
-    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"
+    return "".join(islice((char for char in agent if char.isprintable()), 128)) or "unknown"

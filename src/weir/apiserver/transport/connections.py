@@ -4,8 +4,8 @@ Per-connection bounds do not bound the sum, so these are counted over all connec
 - request bodies: a user may hold at most what is still free of `RECEIVED_BYTES`, so there is always room for another
   user; beyond, 429;
 - unsent responses: beyond `UNSENT_BYTES` the reader idle for longest is disconnected;
-- unauthenticated connections: beyond `MOST_UNPROVEN` the oldest is disconnected; without TLS, which has large buffers,
-  not before it had `UNPROVEN_SECONDS`, up to `MOST_FRESH`;
+- unauthenticated connections: beyond `MOST_SILENT` that have sent nothing, and beyond `MOST_UNPROVEN` that have sent
+  something, the oldest is disconnected;
 - connections of one user: beyond `MOST_OF_ONE_USER` a new one gets 429.
 """
 
@@ -55,7 +55,8 @@ class Connections:
         self.closing = False
         self.received_bytes = 0
         self.unsent_bytes = 0
-        self._unproven: dict[HttpProtocol, float] = {}  # since when each is there, the oldest first
+        self._silent: dict[HttpProtocol, None] = {}  # have sent nothing yet, the oldest first
+        self._unproven: dict[HttpProtocol, None] = {}  # have shown no credential, the oldest first
         self._slow: dict[
             HttpProtocol, int
         ] = {}  # what is held for whom, and who has taken nothing for longest first
@@ -80,18 +81,34 @@ class Connections:
         self.open.add(connection)
         if self.authenticate is None:
             return
-        now = self._unproven[connection] = connection.since
-        while (count := len(self._unproven)) > limits.MOST_UNPROVEN:
-            oldest, since = next(iter(self._unproven.items()))
-            is_fresh = now - since < limits.UNPROVEN_SECONDS and count <= limits.MOST_FRESH
-            if is_fresh and not connection.over_tls:
-                break  # many came at once, and an honest one among them had no time to say a word
-            del self._unproven[oldest]
-            oldest.abort()
+        self._silent[connection] = None
+        most = limits.MOST_SILENT if connection.over_tls else limits.MOST_SILENT_PLAIN
+        if len(self._silent) > most:
+            self._cut(next(iter(self._silent)))
+
+    def received_unproven(self, connection: HttpProtocol) -> None:
+        """Note that *connection* has sent something that shows no credential."""
+        if connection in self._silent:
+            del self._silent[connection]
+            self._unproven[connection] = None
+            if len(self._unproven) > limits.MOST_UNPROVEN:
+                self._cut(next(iter(self._unproven)))
+
+    def most_handshakes(self) -> int:
+        """Return how many TLS handshakes may be in progress beside the connections that have sent nothing yet."""
+        return max(limits.FEWEST_HANDSHAKES, limits.MOST_SILENT - len(self._silent))
+
+    def _cut(self, connection: HttpProtocol) -> None:
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: HttpProtocol) -> None:
+        self._silent.pop(connection, None)
+        self._unproven.pop(connection, None)
 
     def proven(self, connection: HttpProtocol, user: User) -> bool:
         """Note whose *connection* is; False when this user has too many already."""
-        self._unproven.pop(connection, None)
+        self._forget(connection)
         if MASTERS not in user.groups and self._of_user[user.name] >= limits.MOST_OF_ONE_USER:
             return False
         self._of_user[user.name] += 1
@@ -100,7 +117,7 @@ class Connections:
     def closed(self, connection: HttpProtocol, user: User | None) -> None:
         """Forget a connection."""
         self.open.discard(connection)
-        self._unproven.pop(connection, None)
+        self._forget(connection)
         self.taken(connection)
         if user is not None:
             self._of_user[user.name] -= 1

@@ -38,11 +38,10 @@ LARGE_BODY_BYTES = 16 * 1024  # from here on a body needs a place before it is r
 MOST_LARGE_OF_ONE_USER = 4  # bodies that are arriving or worked on, except of system:masters
 PLACE_SECONDS = 15.0  # for a large body to wait for a place before it is refused
 MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
-MOST_UNPROVEN = (
-    256  # connections that have not shown a credential yet; over TLS each holds up to half a megabyte
-)
-UNPROVEN_SECONDS = 1.0  # in which a connection without TLS can show one before it makes room for another
-MOST_FRESH = 2048  # of those that have not had that time: beyond it the oldest goes all the same
+MOST_SILENT = 704  # connections over TLS that have sent nothing yet, with handshakes: some 200 KiB each
+MOST_SILENT_PLAIN = 2048  # connections without TLS that have sent nothing yet
+FEWEST_HANDSHAKES = 128  # that may be in progress in any case
+MOST_UNPROVEN = 128  # that have sent something and shown no credential; over TLS each has 200 KiB of buffers
 MOST_OF_ONE_USER = 256  # connections, except of system:masters
 READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
 SLICE_BYTES = 64 * 1024  # of an answer, handed to the transport at once

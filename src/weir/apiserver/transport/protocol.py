@@ -166,6 +166,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         else:
             if self._head_size > limits.HEAD_BYTES + self._body_size:
                 self._refuse(431, _LONG_HEAD)
+        if self._user is None:
+            self._connections.received_unproven(self)
 
     def pause_writing(self) -> None:
         """The reader does not keep up. A watch looks at the buffer itself; other answers wait."""

@@ -25,7 +25,7 @@ import msgspec
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.webhooks.review import CallFailed
 from weir.client.connection import Address, BodyTooLarge, Broken, Pool
-from weir.client.tls import trusting
+from weir.client.http import trusting
 from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 

@@ -1,4 +1,4 @@
-"""How is a call written, and what is charged for it?
+"""Code of calls, and what is charged for them.
 
 Spec: cel.md 6 "strict calls", 12. A resolved call of known types is one Python call or less; calls of constants with
 small results are made now and charged later; what depends on the values at run time goes through a helper.
@@ -15,7 +15,7 @@ from weir.cel.codegen.writer import GROWING, SCALARS, Atom
 from weir.cel.steps import Const, Invoke
 from weir.cel.types import Kind
 from weir.cel.values import CelError
-from weir.cel.work import DISPATCH
+from weir.cel.work import CALL, DISPATCH
 
 #: Functions that must know the objects bound to variables.
 _BY_VALUE: Final = frozenset(("type", "dyn"))
@@ -130,7 +130,8 @@ class CallWriter(OperatorWriter):
 
     def gen_dispatch(self, step: Invoke, args: list[Atom]) -> Atom:
         """A call whose overload is chosen by the values."""
-        self.effort(DISPATCH + (0 if step.resolved else max((o.effort for o in step.overloads), default=0)))
+        # a resolved call has noted its own effort
+        self.effort(DISPATCH - (0 if step.resolved is None else min(CALL, step.resolved.effort)))
         names = [self.name(arg) for arg in args]
         target = self.fresh()
         given = ", ".join(names) + ("," if len(names) == 1 else "")

@@ -1,14 +1,13 @@
-"""How does an expression run fast? Its steps become one Python function.
+"""Generated code: the steps of an expression become one Python function.
 
 Spec: cel.md 6 "Evaluation", 12 "Runtime cost". The generated source contains names of our own making and numbers
 only: every constant of the user, even a field name, is handed over as an object, so no text can escape into code.
 Values need no wrapping, errors are values too (an `EvaluationError` where a value would be), and only steps that can
 fail are checked. Costs known beforehand are summed per branch and added at once; the budget is checked in loops, after
 results that can grow, and at the end.
-What surprises: functions of the same shape share their code, because constants are not part of it; what Python's
+Functions of the same shape share their code, because constants are not part of it; what Python's
 compiler would refuse (very deep nesting) runs in weir.cel.reference instead, which also says the exact
 cost of an evaluation that was cut off.
-Not here: what steps mean (weir.cel.reference is the truth), where they come from (weir.cel.lowering).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _LONGEST: Final = 160
 #: Loops and bindings that can make a value dear to walk into: one alone shows no more than its text.
 _MANY_FOLDS: Final = 2
 #: Characters of source whose code is kept for expressions of the same shape; larger ones hardly ever repeat.
-_WORTH_KEEPING: Final = 10_000
+_WORTH_KEEPING: Final = 4_000
 
 
 def plan(root: Step, env: Env, plainly: Runner) -> Runner:
@@ -57,7 +56,7 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     emitter = _Emitter(root, env)
     source = emitter.function(root)
     try:
-        codes = _compiled(source) if len(source) < _WORTH_KEEPING else _compiled.__wrapped__(source)
+        codes = _codes(source)
     except (SyntaxError, RecursionError, MemoryError):  # a limit of Python's compiler
         raise Unsupported from None
     namespace: dict[str, Any] = emitter.constants
@@ -75,16 +74,21 @@ def generated_source(root: Step, env: Env) -> str:
 
 
 _BUILTINS: Final[dict[str, Any]] = {
-    "len": len, "min": min, "max": max, "str": str, "int": int, "bool": bool, "list": list, "iter": iter,
+    "len": len, "min": min, "max": max, "str": str, "int": int, "bool": bool, "list": list, "dict": dict, "iter": iter,
     "next": next, "spend": spend, "search": search, "KeyError": KeyError, "True": True, "False": False, "None": None,
 }  # fmt: skip
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1024)
 def _compiled(source: str) -> tuple[CodeType, ...]:
     """The code of the functions in *source*, the main one first."""
     module = compile(source, "<cel>", "exec", dont_inherit=True, optimize=2)
     return tuple(c for c in module.co_consts if isinstance(c, CodeType))
+
+
+def _codes(source: str) -> tuple[CodeType, ...]:
+    """Return `_compiled` code; that of a long source is not kept."""
+    return _compiled(source) if len(source) < _WORTH_KEEPING else _compiled.__wrapped__(source)
 
 
 class _Emitter(LoopWriter):
@@ -129,7 +133,7 @@ class _Emitter(LoopWriter):
 
 #: Efforts of steps; calls say theirs, and helpers are added where they are called.
 _EFFORTS: Final[dict[type, int]] = {
-    Const: 0, Path: 2, Logic: 3, Equal: 4, InSet: 5, OrElse: 40, Invoke: 0, NewList: 10, NewMap: 20, NewStruct: 600,
+    Const: 0, Path: 2, Logic: 3, Equal: 4, InSet: 5, OrElse: 10, Invoke: 0, NewList: 10, NewMap: 20, NewStruct: 600,
     Fold: 20,
 }  # fmt: skip
 

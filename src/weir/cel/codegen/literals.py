@@ -1,4 +1,4 @@
-"""How are list, map and message literals written?
+"""Code of list, map and message literals.
 
 Spec: cel.md 6, 8, 12. Parts are evaluated until one fails; the literal is charged even then.
 """

@@ -1,4 +1,4 @@
-"""How are comprehensions and bindings written?
+"""Code of comprehensions and bindings.
 
 Spec: cel.md 7 "Macros", 12. Loops made by the macros are recognised and work on their list, map or counter in place;
 the budget is checked in every pass. An error stays in the accumulator while the loop goes on.
@@ -178,7 +178,7 @@ class _Loop:
         condition = emitter.gen(step.root.condition)
         sure = not condition.error and step.root.condition.type.kind is Kind.BOOL
         test = condition.text if sure else f"{emitter.name(condition)} is True"
-        with emitter.branch(f"if {test}:"):
+        with emitter.alternative(f"if {test}:"):
             self.accumulate(step.root.yes)
         if not sure:
             with emitter.branch(f"elif {condition.text} is not False:"):

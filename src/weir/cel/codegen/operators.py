@@ -1,10 +1,12 @@
-"""How are `&&`, `||`, `==`, `in` with constants and `or`/`orValue` written?
+"""Code of `&&`, `||`, `==`, `in` with constants and `or`/`orValue`.
 
-Spec: cel.md 3.1, 6, 8, 12. Equality is Python's own where both types are known and simple.
+Spec: cel.md 3.1, 6, 8, 12. Equality is Python's own where both types are known and simple, or both values turn out to
+be texts.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final
 
 from weir.cel import costs, runtime
@@ -13,8 +15,11 @@ from weir.cel.codegen.writer import SCALARS, Atom
 from weir.cel.env import Overload, RuntimeCost
 from weir.cel.steps import Equal, InSet, Logic, OrElse
 from weir.cel.types import Kind
+from weir.cel.values import Optional
 
 _TEXTS: Final = frozenset((Kind.STRING, Kind.BYTES))
+#: Kinds of values that may turn out to be texts.
+_MAYBE_TEXT: Final = frozenset((Kind.STRING, Kind.DYN, Kind.ANY, Kind.ERROR))
 #: Kinds whose Python `==` is CEL's when both sides have the same static type.
 PLAIN_EQUALITY: Final = SCALARS | _TEXTS
 
@@ -31,15 +36,16 @@ class OperatorWriter(PathWriter):
             head = f"if not {target}:" if step.decisive else f"if {target}:"
         else:
             head = f"if {target} is not {step.decisive}:"
-        with self.branch(head):
+        with self.alternative(head):
             right = self.gen(step.right)
             right_sure = not right.error and step.right.type.kind is Kind.BOOL
             if sure and (right_sure or step.right.type.kind is Kind.BOOL):
                 self.emit(f"{target} = {right.text}")
                 error = right.error
             else:
-                both = self.constant(runtime.both)
-                self.emit(f"{target} = {both}({target}, {right.text}, {step.decisive})")
+                other, both = self.name(right), self.constant(runtime.both)
+                test = f"{target} is {not step.decisive} and {other}.__class__ is bool"
+                self.emit(f"{target} = {other} if {test} else {both}({target}, {other}, {step.decisive})")
                 error = True
         return Atom(target, simple=True, error=error)
 
@@ -60,16 +66,29 @@ class OperatorWriter(PathWriter):
 
     def gen_equal_slow(self, step: Equal, left: Atom, right: Atom) -> Atom:
         target = self.fresh()
-        self.effort(60)
         a, b = self.name(left), self.name(right)
-        both_scalar = step.left.type.kind in SCALARS and step.right.type.kind in SCALARS
-        if both_scalar:
+        equals = f"{target} = {self.constant(runtime.equals)}({a}, {b}, {step.negated})"
+        kinds = (step.left.type.kind, step.right.type.kind)
+        if kinds[0] in SCALARS and kinds[1] in SCALARS:
+            self.effort(60)
             self.cost(1)
-        else:
-            self.walks = True
+            self.emit(equals)
+            return Atom(target, simple=True, error=True)
+        self.walks = True
+        self.flush()
+        head = ""
+        if _MAYBE_TEXT.issuperset(kinds):
+            self.effort(5)
+            with self.branch(f"if {a}.__class__ is str and {b}.__class__ is str:"):
+                clean = [Atom(atom.text, simple=True, known=atom.known) for atom in (left, right)]
+                self.text_comparison_cost(*clean)
+                self.emit(f"{target} = {a} {'!=' if step.negated else '=='} {b}")
+            head = "else:"
+        with self.alternative(head) if head else nullcontext():
+            self.effort(110)
             self.dynamic_cost(self.rule_call(_cost_of(step.overload), [left, right], "None"))
-            self.check_budget()
-        self.emit(f"{target} = {self.constant(runtime.equals)}({a}, {b}, {step.negated})")
+            self.emit(equals)
+        self.check_budget()
         return Atom(target, simple=True, error=True)
 
     def text_comparison_cost(self, left: Atom, right: Atom) -> None:
@@ -99,20 +118,29 @@ class OperatorWriter(PathWriter):
         )
         if exact and not element.error:
             return Atom(f"({element.text} in {self.constant(frozenset(step.members))})")
-        target = self.fresh()
+        target, name = self.fresh(), self.name(element)
         self.walks = True
-        self.effort(100)
-        member_of = self.constant(runtime.member)
-        self.emit(f"{target} = {member_of}({element.text}, {self.constant(step.members)})")
+        member_of = f"{target} = {self.constant(runtime.member)}({name}, {self.constant(step.members)})"
+        if kinds != {str}:
+            self.effort(100)
+            self.emit(member_of)
+        else:
+            texts = self.constant(frozenset(step.members))
+            self.emit(f"if {name}.__class__ is str: {target} = {name} in {texts}")
+            with self.alternative("else:"):
+                self.effort(100)
+                self.emit(member_of)
         return Atom(target, simple=True, error=element.error)
 
     def gen_or_else(self, step: OrElse) -> Atom:
         left = self.gen(step.left)
         name = self.name(left)
         target = self.fresh()
-        choose = self.constant(runtime.or_else)
-        self.emit(f"{target} = {choose}({name}, {step.unwrap})")
-        with self.branch(f"if {target} is {self.constant(runtime.ELSE)}:"):
+        choose = f"{self.constant(runtime.or_else)}({name}, {step.unwrap})"
+        if step.unwrap:  # an empty optional holds ELSE
+            choose = f"{name}._value if {name}.__class__ is {self.constant(Optional)} else {choose}"
+        self.emit(f"{target} = {choose}")
+        with self.alternative(f"if {target} is {self.constant(runtime.ELSE)}:"):
             right = self.gen(step.right)
             self.emit(f"{target} = {right.text}")
         error = left.error or right.error or step.left.type.kind is not Kind.OPTIONAL

@@ -1,12 +1,13 @@
-"""How is a chain of selections and indices written? Also `has`, optional access and `?:`.
+"""Code of chains of selections and indices, of `has`, optional access and `?:`.
 
 Spec: cel.md 6, 8, 12. What cannot fail is plain Python attribute access; a map is tried and its KeyError caught;
-everything whose root may be an optional is left to a helper.
+everything whose root may be an optional is left to a helper, unless it turns out to be maps all the way.
 """
 
 from __future__ import annotations
 
 import keyword
+from contextlib import nullcontext
 from typing import Final
 
 from weir.cel import runtime
@@ -133,18 +134,50 @@ class PathWriter(Writer):
         keys = tuple((qualifier.key, qualifier.optional, qualifier.test) for qualifier in rest)
         container = self.name(value)
         target = self.fresh()
-        self.effort(100 + 50 * len(rest))
         walk = self.constant(runtime.walk)
         shape = self.constant(keys)
         self.flush()
         call = f"{walk}({container}, {shape}, {test}, {root_optional}, {self.objects()})"
+        self.counts = True
+        direct = self.through_maps(container, target, rest)
+        word = "if"
+        if direct:
+            self.effort(3 * len(rest))
+            self.emit(f"if {direct}")
+            word = "elif"
         if value.error:
-            self.emit(f"if {container}.__class__ is E: {target} = {container}")
-            self.emit(f"else: {target}, n = {call}; c += n")
-        else:
-            self.emit(f"{target}, n = {call}")
-            self.emit("c += n")
+            self.emit(f"{word} {container}.__class__ is E: {target} = {container}")
+            word = "elif"
+        with self.alternative("else:") if word == "elif" else nullcontext():
+            self.effort(100 + 50 * len(rest))
+            self.emit(f"{target}, n = {call}; c += n")
         return Atom(target, simple=True, error=True)
+
+    def through_maps(self, container: str, target: str, rest: list[Qualifier]) -> str:
+        """The condition and assignment of *rest* where all are texts in plain maps; empty where they cannot be.
+
+        The last may be asked for by `has` or be optional.
+        """
+        last = rest[-1]
+        if any(qualifier.key.__class__ is not str or len(qualifier.key) > 256 for qualifier in rest):
+            return ""
+        if any(qualifier.optional or qualifier.test for qualifier in rest[:-1]) or (
+            last.optional and last.test
+        ):
+            return ""
+        tests, current = [f"{container}.__class__ is dict"], container
+        for qualifier in rest[:-1]:
+            key = self.constant(qualifier.key)
+            tests.append(f"{key} in {current} and ({target} := {current}[{key}]).__class__ is dict")
+            current = target
+        key = self.constant(last.key)
+        if last.test:
+            return f"{' and '.join(tests)}: {target} = {key} in {current}; c += {len(rest)}"
+        tests.append(f"{key} in {current}")
+        if last.optional:
+            self.effort(20)
+            return f"{' and '.join(tests)}: {target} = {self.constant(Optional)}({current}[{key}]); c += {len(rest)}"
+        return f"{' and '.join(tests)}: {target} = {current}[{key}]; c += {len(rest)}"
 
     def gen_rest_computed(self, value: Atom, rest: list[Qualifier], test: bool, root_optional: bool) -> Atom:
         """The same with computed keys: each is evaluated only when the path gets there."""
@@ -186,10 +219,10 @@ class PathWriter(Writer):
         target = self.fresh()
         sure = not condition.error and root.condition.type.kind is Kind.BOOL
         test = condition.text if sure else f"{self.name(condition)} is True"
-        with self.branch(f"if {test}:"):
+        with self.alternative(f"if {test}:"):
             yes = self.gen_bare(root.yes)
             self.emit(f"{target} = {yes.text}")
-        with self.branch("else:" if sure else f"elif {condition.text} is False:"):
+        with self.alternative("else:" if sure else f"elif {condition.text} is False:"):
             no = self.gen_bare(root.no)
             self.emit(f"{target} = {no.text}")
         if not sure:

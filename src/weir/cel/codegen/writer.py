@@ -1,8 +1,7 @@
-"""How are lines, branches and costs of a generated function written down?
+"""Lines, branches, costs and efforts of a generated function.
 
 The source holds names of our own making and numbers only: `kN` an object handed over, `vN` a variable, `xN` a local
 variable of a comprehension, `tN` anything else, `c` the cost so far, `m` the meter of work, `E` the class of errors.
-Not here: which lines a step becomes (the neighbours), running them (weir.cel.codegen).
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ _MOST_INDENTS: Final = 80
 _MOST_LINES: Final = 12_000
 #: Effort of one pass of an empty loop.
 _PASS: Final = 10
+#: Effort of an alternative that is charged by itself; smaller ones are part of what surrounds them.
+_ALTERNATIVE: Final = 30
 
 SCALARS: Final = frozenset(
     (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE)
@@ -108,9 +109,30 @@ class Writer:
         """Note the work of the code that is being written, in tenths of a unit."""
         self.efforts[-1] += tenths
 
+    @property
+    def in_loop(self) -> bool:
+        """Whether what is written now is charged by a pass of a loop."""
+        return len(self.efforts) > 1
+
+    @contextmanager
+    def alternative(self, head: str) -> Iterator[None]:
+        """A branch that is charged, inside loops, only when it is taken."""
+        with self.branch(head):
+            if not self.in_loop:
+                yield
+                return
+            place, indent = len(self.lines), " " * self.level
+            self.efforts.append(0)
+            yield
+            effort = self.efforts.pop()
+            if effort < _ALTERNATIVE:
+                self.effort(effort)
+            else:  # no check: the next pass has one
+                self.lines.insert(place, f"{indent}m.left -= {-(-effort // 10)}")
+
     @contextmanager
     def charged_pass(self) -> Iterator[None]:
-        """The body of a loop: each pass is charged, before it begins, with the effort of all that is written."""
+        """The body of a loop: each pass is charged, before it begins, with the effort of all that surely runs."""
         self.walks = True
         self.emit("")
         place, level = len(self.lines) - 1, self.level
@@ -170,7 +192,7 @@ class Writer:
         """`target = expression`, or the error it raises."""
         self.emit("try:")
         self.emit(f" {target} = {expression}")
-        charge = f"; m.left -= {RAISING}" if len(self.efforts) > 1 else ""
+        charge = f"; m.left -= {RAISING}" if self.in_loop else ""
         self.emit(f"except E as e: {target} = e.with_traceback(None){charge}")
 
     # --- the function --------------------------------------------------------------------------------

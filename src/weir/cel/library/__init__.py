@@ -1,4 +1,4 @@
-"""Which function libraries are there, and which does Kubernetes switch on?
+"""Function libraries, and those that Kubernetes enables.
 
 Spec: cel.md 9.1 "Base environment". One module per library; each holds its functions with signatures,
 implementations, messages and prices side by side. The order is the order overloads are tried in.

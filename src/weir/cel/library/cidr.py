@@ -1,6 +1,6 @@
 """Networks: `cidr('10.0.0.0/8')` and what lies in them.
 
-Spec: cel.md 10.7. What surprises: host bits are kept and count in `==`; `containsIP` of text that is no address
+Spec: cel.md 10.7. Host bits are kept and count in `==`; `containsIP` of text that is no address
 fails with `no such overload`, `containsCIDR` of text that is no network with the parser's words.
 """
 

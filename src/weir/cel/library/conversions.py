@@ -1,7 +1,7 @@
 """Conversions between types: `int(x)`, `string(x)`, `duration(s)` and their kin.
 
 Spec: cel.md 3.4. A conversion of a constant is computed when the program is built, so that a bad one is a program
-error. What surprises: `int(duration)` gives nanoseconds but `int(timestamp)` seconds; any negative double, even
+error. `int(duration)` gives nanoseconds but `int(timestamp)` seconds; any negative double, even
 -0.5, is no uint; bytes must be strict UTF-8 to become a string.
 """
 

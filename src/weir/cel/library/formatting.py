@@ -1,7 +1,7 @@
 """`'%s is %d'.format([a, b])`: clauses, what each accepts, and how it prints.
 
 Spec: cel.md 10.2 (version 1 of the extension's formatter). A literal call is checked at compile time by the same
-walk that formats at run time. What surprises: `%f` groups thousands, `%e` prints `1.500000×10⁰⁰` and takes
+walk that formats at run time. `%f` groups thousands, `%e` prints `1.500000×10⁰⁰` and takes
 its precision for a width, infinity is `∞`; inside lists doubles have six decimals and strings are quoted.
 """
 

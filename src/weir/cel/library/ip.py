@@ -1,8 +1,7 @@
 """IP addresses: `ip(s)`, family and kind.
 
-Spec: cel.md 10.7. What surprises: zones and IPv4-mapped IPv6 addresses are refused; private ranges count as
+Spec: cel.md 10.7. Zones and IPv4-mapped IPv6 addresses are refused; private ranges count as
 global unicast; `ip.isCanonical(s)` is an error, not false, for text that is no address.
-Not here: networks (weir.cel.library.cidr), parsing (weir.values.netip).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Lists: Kubernetes' `isSorted`, `sum`, `min`, `indexOf` … and the extension's `slice`, `sort`, `flatten` …
 
-Spec: cel.md 10.4. What surprises: `min` and `indexOf` on a list of strings that is no variable are too complex
+Spec: cel.md 10.4. `min` and `indexOf` on a list of strings that is no variable are too complex
 (the size of the elements is not known); `sort` fails on mixed types; `includes` works on any value.
-Not here: sets (weir.cel.library.sets), `join` (weir.cel.library.strings), `first` (weir.cel.library.optionals).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Named formats: `format.dns1123Label().validate(s)` says what is wrong with a text.
 
-Spec: cel.md 10.9. `validate` returns none for a valid text, else the messages Kubernetes prints. What surprises: the
+Spec: cel.md 10.9. `validate` returns none for a valid text, else the messages Kubernetes prints. The
 prefix formats look at the text without its last two characters when it ends in a dash.
-Not here: the rules for names themselves (weir.values.names).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Optional values: `optional.of(x)`, `m.?k`, `o.orValue(d)`.
 
-Spec: cel.md 8. What surprises: `optional.ofNonZeroValue(timestamp(0))` has a value, because the zero time is the
+Spec: cel.md 8. `optional.ofNonZeroValue(timestamp(0))` has a value, because the zero time is the
 year 1; `or` and `orValue` look at their argument only when needed, so the evaluator does them itself.
 """
 

@@ -1,9 +1,8 @@
 """Quantities: `quantity('1.5Gi')`, arithmetic and comparison.
 
-Spec: cel.md 10.6 and 17. What surprises: `isInteger` speaks about how the amount is held, not about its value
+Spec: cel.md 10.6 and 17. `isInteger` depends on how the amount is held, not on its value
 (`2000m` is none); `sign` has no method form; the result of `add` or `sub` on the right of `==` is an error
 upstream, and the same error here, so that an expression behaves alike on both.
-Not here: what the text means (weir.values.quantity).
 """
 
 from __future__ import annotations

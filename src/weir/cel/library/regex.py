@@ -1,10 +1,9 @@
 """Regular expressions: `matches`, `find`, `findAll`, with RE2's syntax and in linear time.
 
-Spec: cel.md 10.3. A literal pattern is compiled when the program is built. What surprises: `matches` searches
+Spec: cel.md 10.3. A literal pattern is compiled when the program is built. `matches` searches
 anywhere, `$` means the very end of the text, `\\d` and `\\w` are ASCII only; an empty match right behind another
 match is not counted by `findAll`.
 Messages are those of Go's regexp; RE2's own are translated.
-Not here: which patterns need no RE2 (weir.cel.library.simple_regex).
 """
 
 from __future__ import annotations
@@ -62,13 +61,15 @@ class RegexError(ValueError):
 class Regex:
     """A compiled pattern. `test(text)` is truthy when it matches somewhere; `size` is the length of its program."""
 
-    __slots__ = ("_match", "size", "test")
+    __slots__ = ("_match", "bytes", "size", "test")
 
     def __init__(self, pattern: str) -> None:
         program = _compile(pattern)
         self._match: Callable[..., Any] = program.Match
         self.size: Final = max(program.ProgramSize(), program.ReverseProgramSize())
         self.test: Callable[[str], object] = _tester(pattern, self._match, self.size)
+        #: memory it takes at most, with the automata that RE2 builds while it searches
+        self.bytes: Final = _MEMORY // 2 if translate(pattern) is None else 4_096 + 64 * len(pattern)
 
     def find(self, text: str) -> str:
         """Return the first match, or ""."""
@@ -162,7 +163,7 @@ def _in_go_words(error: Exception, pattern: str) -> str:
     return f"error parsing regexp: {_GO_WORDS[words]}: `{argument}`"
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def compile_regex(pattern: str) -> Regex:
     """Return *pattern* compiled; the caller has charged for it.
 

@@ -1,9 +1,8 @@
 """Semantic versions: `semver(s)`, comparison and parts.
 
-Spec: cel.md 10.5. What surprises: parsing is strict unless the second argument is true, and even then only a `v`,
+Spec: cel.md 10.5. Parsing is strict unless the second argument is true, and even then only a `v`,
 leading zeros and missing parts are forgiven (blanks are not); build metadata never counts; `!=` has no price
 of its own, so it is too complex; major, minor and patch wrap around beyond 2^63-1.
-Not here: the forgiving parser of taints and node affinity (weir.values.semver.parse_tolerant).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which regular expressions may Python's own engine run in linear time, and what do they look like there?
+"""Translation of regular expressions that Python's own engine runs in linear time.
 
-RE2 through its binding costs more than the rest of an evaluation; the patterns people write for taints
+RE2 through its binding costs more than the rest of an evaluation; the usual patterns of taints
 (`^zone-a[12]-rack-[0-9]+$`) are so plain that a backtracking engine has nothing to backtrack over. This module
-proves that for a pattern and rewrites it, or says no; RE2 then does the work.
+proves that for a pattern and rewrites it; RE2 runs all others.
 
 The proof. A translated pattern is a row of character sets with counts, no groups, no alternatives. (1) A set
 with a variable count shares no character with anything that may come next, so how often it repeats is

@@ -1,10 +1,9 @@
 """The operators of the language and the functions every environment has.
 
-Spec: cel.md 3.2, 3.3 and 5. What surprises: int and uint never mix in arithmetic but do in ordering; integer
+Spec: cel.md 3.2, 3.3 and 5. `int` and `uint` never mix in arithmetic but do in ordering; integer
 division cuts towards zero and `%` takes the sign of the dividend, unlike Python; NaN cannot be ordered; an
 integer is rounded to a double before it is ordered against one, so 2^63-1 is not below 2.0^63.
-Not here: conversions (weir.cel.library.conversions), times (weir.cel.library.times), `matches`
-(weir.cel.library.regex). Declared here without implementation: what the evaluator does itself.
+What the evaluator does itself is declared here without implementation.
 """
 
 from __future__ import annotations

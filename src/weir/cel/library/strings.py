@@ -1,10 +1,8 @@
 """The string extension: `charAt`, `split`, `substring`, `trim` and their kin.
 
-Spec: cel.md 10.1 (version 2 of the extension: no `reverse`). Positions are code points. What surprises: an offset at
+Spec: cel.md 10.1 (version 2 of the extension: no `reverse`). Positions are code points. An offset at
 or behind the end finds nothing instead of failing, an empty needle is found everywhere, `replace('', x)`
 puts x around every character.
-Not here: `contains`, `startsWith`, `endsWith`, `size` (weir.cel.library.standard), `format`
-(weir.cel.library.formatting), `find` (weir.cel.library.regex).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Timestamps and durations: sums, differences and what a calendar shows.
 
-Spec: cel.md 3.3 and 3.5. What surprises: `getMonth` and `getDayOfMonth` start at 0 but `getDate` at 1; the
+Spec: cel.md 3.3 and 3.5. `getMonth` and `getDayOfMonth` start at 0 but `getDate` at 1; the
 duration accessors give totals (`duration('90m').getHours()` is 1, `getMinutes()` is 90), milliseconds included.
-Not here: reading and printing them (weir.cel.library.conversions, weir.values.timestamp).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Comprehensions with two variables: `m.transformMap(k, v, …)` and the insertion behind them.
 
 Spec: cel.md 7. The macros are expanded by the parser; what remains is `cel.@mapInsert`, a name users cannot write.
-What surprises: inserting a key twice is an error, where a map literal lets the last one win.
+Inserting a key twice is an error, where a map literal lets the last one win.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """URLs: `url(s)` and its parts.
 
-Spec: cel.md 10.8. What surprises: only absolute URLs and absolute paths are URLs; `isURL` costs 1 whatever the
+Spec: cel.md 10.8. Only absolute URLs and absolute paths are URLs; `isURL` costs 1 whatever the
 length; `==` compares texts.
-Not here: parsing (weir.values.url).
 """
 
 from __future__ import annotations

@@ -231,15 +231,15 @@ def _elsewhere(key: ItemKey, item: Item, owner: Owner, listers: Listers) -> Iter
 
 
 def _same_owners(old: Any, new: Any) -> bool:
-    """Whether a change is none to the collector: the same owners, and nothing that is being deleted."""
+    """Whether a change is none to the collector: the same owners, and no finalizer of something being deleted."""
     if isinstance(new, dict):
         before, after = old["metadata"], new["metadata"]
-        return before.get("ownerReferences") == after.get("ownerReferences") and not after.get(
-            "deletionTimestamp"
+        return before.get("ownerReferences") == after.get("ownerReferences") and not (
+            after.get("deletionTimestamp") and after.get("finalizers")
         )
-    return (
-        old.metadata.owner_references == new.metadata.owner_references
-        and new.metadata.deletion_timestamp is None
+    before, after = old.metadata, new.metadata
+    return before.owner_references == after.owner_references and not (
+        after.deletion_timestamp and after.finalizers
     )
 
 

@@ -6,12 +6,16 @@ Change handlers only queue keys; reconciling brings the state up to the listers'
 events converge. Eviction times count from the taint's timeAdded, so after a restart elapsed ones are due at once. Due
 evictions are rate-limited per taint; cancellations and statuses are not. PodDisruptionBudgets are not consulted.
 Evictions of claims are in taint_eviction_claims, the status texts in taint_eviction_status.
+
+Evicts one pod because of a device taint: event, DisruptionTarget condition, deletion guarded by UID. Spec: dra.md 7.4
+"Deleting a due pod".
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -24,12 +28,11 @@ from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
 from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.devices.taint_eviction_claims import Change, ClaimEvictions
 from weir.controllers.devices.taint_eviction_status import PERIOD, EvictionCounts
-from weir.controllers.devices.taint_eviction_steps import EVENT_REASON, EvictPod, about
-from weir.controllers.runtime.actions import Action, Patch, Record, Steps, WakeAt
+from weir.controllers.runtime.actions import Action, ActionContext, Patch, Record, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
-from weir.controllers.runtime.pod_eviction import Evicted
+from weir.controllers.runtime.pod_eviction import Evicted, PodEviction, evict_pod
 from weir.controllers.runtime.views import Pod
 from weir.devices.eviction import Eviction, claim_eviction, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
@@ -39,7 +42,7 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.observe.logs import ObjectRef
-from weir.taints.expression import Expressions
+from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING
 
 _VERSION: Final = "resource.k8s.io/v1"
@@ -49,6 +52,41 @@ SLICES: Final = by_kind(_VERSION, "ResourceSlice")
 REMEMBERED: Final = 10_000  # pods whose eviction was started
 
 V = TypeVar("V", bound=View)
+
+
+EVENT_REASON: Final = "DeviceTaintManagerEviction"
+CONDITION_REASON: Final = "DeletionByDeviceTaintManager"
+CONDITION_MESSAGE: Final = "Device Taint manager: deleting due to NoExecute taint"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod(Steps):
+    """Record why, then delete the pod, if it is still the one meant."""
+
+    pod: PodKey
+    due: datetime
+    rules: tuple[tuple[str, str], ...]  #: names and uids of the rules among the reasons
+
+    async def carry_out(self, context: ActionContext) -> Evicted:
+        eviction = PodEviction(
+            *self.pod,
+            CONDITION_REASON,
+            CONDITION_MESSAGE,
+            observed_generation=False,
+            unless_deleting=True,
+            event=(EVENT_REASON, "Marking for deletion"),
+        )
+        evicted = await evict_pod(context.client, context.clock, context.recorder, eviction)
+        if evicted is not Evicted.GONE:  # LEAVING: most likely by us, and the answer was lost
+            late = (context.clock.now() - self.due).total_seconds()
+            context.metrics.device_pod_deletions.child().inc()
+            context.metrics.device_pod_deletion_duration.child().observe(max(late, 0.0))
+        return evicted
+
+
+def about(pod: PodKey) -> ObjectReference:
+    """Return the reference for events about a pod; no version of it is meant."""
+    return ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
 
 
 class ObjectKey(NamedTuple):
@@ -113,6 +151,17 @@ class DeviceTaintEviction(Controller):
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
+        yield from self._reconcile(key, listers, now)
+        for name, warning in self.model.take_warnings().items():
+            claim = self.model.claims.get(name)
+            if claim is not None:
+                metadata = claim.metadata
+                about_claim = ObjectReference(
+                    CLAIMS.kind, metadata.name, metadata.namespace, metadata.uid, CLAIMS.api_version
+                )
+                yield Record(about_claim, "Warning", STOPPED_REASON, warning)
+
+    def _reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         if isinstance(key, PodKey):
             yield from self._pod(key, listers, now)
         elif isinstance(key, QueueKey):
@@ -289,6 +338,7 @@ class DeviceTaintEviction(Controller):
             claim = self.model.claims[name]
             allocated += sum(result.id in hit for result in claim.results)
             found = claim_eviction(claim, taints_on, self._gates, now, self.expressions.evaluate)
+            self.model.note_stopped(name)
             if found is not None:
                 evictions[name] = found
         leaving = EvictionCounts.of(pod for pod, _ in self._evicted_pods(evictions, evictions, listers))

@@ -43,6 +43,8 @@ class ClaimEvictions:
         self.claims: dict[str, ResourceClaim] = {}
         self.evictions: dict[str, Eviction] = {}
         self._gates, self._evaluate = gates, None if expressions is None else expressions.evaluate
+        self._expressions = expressions
+        self._warnings: dict[str, str] = {}  # of claims whose expressions are not evaluated any more
         self._unreadable = UnreadableValues(Log("weir.controllers"), expressions)
         self._holding: dict[DeviceID, dict[str, None]] = {}  # claims that hold a device
         self._held_of: dict[PoolKey, dict[DeviceID, None]] = {}
@@ -69,6 +71,20 @@ class ClaimEvictions:
     def holders(self, device: DeviceID) -> list[str]:
         """Return the claims that hold a device: several when it is shared."""
         return list(self._holding.get(device, ()))
+
+    def take_warnings(self) -> dict[str, str]:
+        """Return the claims with expressions that were stopped since the last call, and the texts that say so."""
+        warnings, self._warnings = self._warnings, {}
+        return warnings
+
+    def note_stopped(self, key: str) -> None:
+        """Note a claim whose expressions were just evaluated, if one of them is stopped."""
+        if self._expressions is None or not self._expressions.stopped:
+            return
+        claim = self.claims[key]
+        tolerations = (each for result in claim.results for each in result.tolerations or ())
+        if warning := self._expressions.warning(claim.metadata.uid, tolerations):
+            self._warnings[key] = warning
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -167,6 +183,7 @@ class ClaimEvictions:
             taints_on = self._timed(now)
             self._log_unreadable(self.claims[key], taints_on, now)
             found = claim_eviction(self.claims[key], taints_on, self._gates, now, self._evaluate)
+            self.note_stopped(key)
             if self._set(key, found):
                 yield key
 

@@ -4,6 +4,10 @@ Spec: core.md 4.6 "Node lifecycle controller". NoSchedule taints follow conditio
 their zone's queue, indefinitely when no node of the cluster is ready. A heartbeat counts from when this process
 observed it, so a restart gives every node a new grace period. Each five-second pass visits only nodes that changed,
 are unhealthy, or whose grace period ended.
+
+Interface for heartbeats that a simulation did not write one by one. Under virtual time the simulated kubelets write a
+ledger (weir.simulation.kubelet.heartbeat_ledger) that node lifecycle reads through this interface. In real time every
+heartbeat is written and `NodeLifecycle` gets none.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -29,7 +33,6 @@ from weir.controllers.nodes.condition_taints import (
     wanted_keys,
     without,
 )
-from weir.controllers.nodes.postponed_heartbeats import PostponedHeartbeats
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.controllers.runtime.actions import Action, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
@@ -50,6 +53,19 @@ STARTUP_GRACE: Final = timedelta(seconds=60)
 
 
 # Keys are dataclasses, not tuples: tuples of one name would be equal, and one item would hide the other.
+
+
+class PostponedHeartbeats(Protocol):
+    """Heartbeats that are due but not written yet, or were written late."""
+
+    def in_time(self, node: str) -> bool:
+        """Return whether *node* sends its heartbeats in time, written or not."""
+
+    def due_at(self, node: str, text: str) -> datetime | None:
+        """Return when the heartbeat that says *text* was due, if it was written late."""
+
+    def take_ended(self) -> list[tuple[str, datetime]]:
+        """Return the nodes that stopped being in time since the last call, and when each sent its last heartbeat."""
 
 
 class NodeKey(msgspec.Struct, frozen=True):

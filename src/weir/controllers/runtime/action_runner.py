@@ -16,7 +16,7 @@ from weir.client.api import Client, Unreachable
 from weir.client.cache import Informer, ObjectKey
 from weir.client.events import Recorder
 from weir.client.queue import WorkQueue
-from weir.client.rate_limiter import RateLimiter
+from weir.client.rest import RateLimiter
 from weir.clock import Clock
 from weir.controllers.runtime.actions import (
     Action,

@@ -7,11 +7,11 @@ adopting its deletionTimestamp is read live, since the informer may lag.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from weir.caches import bounded
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Patch
 from weir.controllers.runtime.listers import Listers
@@ -75,7 +75,7 @@ def selector_of(workload: Document) -> Selector | None:
     return _read_selector(msgspec.json.encode(written))
 
 
-@lru_cache(4096)
+@bounded(4096, longest=2048)
 def _read_selector(text: bytes) -> Selector | None:
     """Return the selector that *text* writes; workloads are looked at often, and their selectors do not change."""
     written = msgspec.json.decode(text)

@@ -7,7 +7,7 @@ watches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -36,36 +36,36 @@ def decoder(kind: Kind) -> Callable[[msgspec.Raw], Any]:
     return _DECODERS.get(kind, decode_document)
 
 
-def _node_of(pod: Pod) -> Iterable[str]:
+def _node_of(pod: Pod) -> Sequence[str]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
-def _end_of(pod: Pod) -> Iterable[str]:
+def _end_of(pod: Pod) -> Sequence[str]:
     if pod.deleting:
         return ("deleting",)
     return ("ended",) if pod.terminated else ()
 
 
-def controllers_of(item: Any) -> Iterable[str]:
+def controllers_of(item: Any) -> Sequence[str]:
     """Return the uid of the object's controller, if it has one."""
     if isinstance(item, Pod):
-        return (item.controller_uid,) if item.controller_uid else ()
+        return (uid,) if (uid := item.controller_uid) else ()
     owners = item["metadata"].get("ownerReferences") or ()
     return tuple(owner["uid"] for owner in owners if owner.get("controller"))
 
 
-def _free_in(item: Any) -> Iterable[str]:
+def _free_in(item: Any) -> Sequence[str]:
     """Return the namespace of an object without a controller."""
-    if next(iter(controllers_of(item)), None) is not None:
+    if controllers_of(item):
         return ()
     return (item.metadata.namespace if isinstance(item, Pod) else item["metadata"]["namespace"],)
 
 
-def _namespace_of(item: Any) -> Iterable[str]:
+def _namespace_of(item: Any) -> Sequence[str]:
     return (item.metadata.namespace if isinstance(item, Pod) else item["metadata"]["namespace"],)
 
 
-def _claims_of(pod: Pod) -> Iterable[str]:
+def _claims_of(pod: Pod) -> Sequence[str]:
     """Return `namespace/name` of every ResourceClaim the pod names, itself or in its status."""
     if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
         return ()
@@ -83,12 +83,16 @@ def volume_claims_of(pod: Pod, *, ephemeral: bool = True) -> list[str]:
     return found
 
 
-def _volume_claims_of(pod: Pod) -> Iterable[str]:
+def _volume_claims_of(pod: Pod) -> Sequence[str]:
+    if not pod.spec.volumes:
+        return ()
     return [f"{pod.metadata.namespace}/{name}" for name in volume_claims_of(pod)]
 
 
-def _templates_of(pod: Pod) -> Iterable[str]:
-    named = {entry.resource_claim_template_name for entry in pod.spec.resource_claims or ()}
+def _templates_of(pod: Pod) -> Sequence[str]:
+    if not pod.spec.resource_claims:
+        return ()
+    named = {entry.resource_claim_template_name for entry in pod.spec.resource_claims}
     return [f"{pod.metadata.namespace}/{name}" for name in sorted(filter(None, named))]
 
 

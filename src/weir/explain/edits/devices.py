@@ -53,11 +53,17 @@ class ChangeRequest(Edit):
 
     def patch(self, world: World) -> dict[str, Any]:
         """Return the claim or template with its new requests, as a merge patch."""
-        after = self.on_world(world)
+        return self._document(self.on_world(world))
+
+    def original(self, world: World) -> dict[str, Any]:
+        """Return the claim or template as it is."""
+        return self._document(world)
+
+    def _document(self, world: World) -> dict[str, Any]:
         if self.holder == "ResourceClaim":
-            spec: Any = msgspec.to_builtins(after.resource_claims[self.key].spec)
+            spec: Any = msgspec.to_builtins(world.resource_claims[self.key].spec)
         else:
-            inner = after.resource_claim_templates[self.key].spec.spec
+            inner = world.resource_claim_templates[self.key].spec.spec
             spec = {"spec": msgspec.to_builtins(inner)}
         namespace, _, name = self.key.partition("/")
         return {

@@ -65,6 +65,10 @@ class Edit:
         """Return the other object that changes, neither pod nor node, as a merge patch that names it; {}: none."""
         return {}
 
+    def original(self, world: World) -> dict[str, Any]:
+        """Return the object that `patch` changes, as it is."""
+        return {}
+
     @property
     def order(self) -> tuple[int, ...]:
         """Where it is made among others: removals of list entries from the last to the first."""

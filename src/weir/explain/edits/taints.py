@@ -69,9 +69,14 @@ class ChangeThreshold(Edit):
 
     def on_pod(self, spec: dict[str, Any]) -> None:
         spec["tolerations"] = [
-            {**entry, "value": self.value} if msgspec.convert(entry, Toleration) == self.before else entry
+            {**entry, "value": self.value} if _is(entry, self.before) else entry
             for entry in spec.get("tolerations") or ()
         ]
+
+
+def _is(entry: Any, toleration: Toleration) -> bool:
+    """Return whether *entry* of a document is *toleration*; a dump may hold entries that are none."""
+    return isinstance(entry, dict) and msgspec.convert(entry, Toleration) == toleration
 
 
 @dataclass(frozen=True)

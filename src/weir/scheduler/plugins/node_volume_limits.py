@@ -15,6 +15,7 @@ import numpy as np
 
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.objects.pod_reader import relevant_volumes
 from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_handle
 from weir.scheduler.framework import (
     Code,
@@ -27,7 +28,7 @@ from weir.scheduler.framework import (
 )
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
-from weir.scheduler.pod_class import PodClass, relevant_volumes
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import (
     ATTACHMENT_DELETE,
     CLAIM_ADD,

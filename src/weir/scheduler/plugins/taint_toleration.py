@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
@@ -66,6 +67,13 @@ class _Lists:
         self.count = len(table.taint_lists)
         self.arrays = tuple(np.asarray(x, np.int64) for x in (self.members, self.starts, self.owners))  # type: ignore[assignment]
 
+    def carried(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        """Return the numbers of the taints in lists that nodes of *table* carry."""
+        members, starts, owners = self.arrays
+        lists = np.zeros(self.count, np.bool_)
+        lists[table.taint_list] = True
+        return members[np.repeat(lists[owners], np.diff(starts, append=len(members)))]
+
 
 class JudgedTaints:
     """What is known of a table's taints, shared by all pod classes and by the plugins that read taints."""
@@ -90,6 +98,7 @@ class JudgedTaints:
             self._start_over()
         self.hard.read(table)
         self.soft.read(table)
+        self.judge.carry(np.concatenate([self.hard.carried(table), self.soft.carried(table)]))
 
 
 class TaintToleration(Plugin):

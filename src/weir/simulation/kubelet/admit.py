@@ -161,9 +161,8 @@ def admit(
             return Admission(predicate, f"Predicate {predicate} failed: {why}")
     if not is_static(pod) and untolerated(node.taints, pod.tolerations, gates, EVICTING, evaluate):
         return Admission("TaintToleration", f"Predicate TaintToleration failed: {_TAINTS}")
-    if missing := sorted(required_features(pod) - declared_features(node)):
-        return Admission("PodFeatureUnsupported", f"{_FEATURES}: {', '.join(missing)}")
-    return Admission(victims=victims) if victims else ADMITTED
+    supported = _supported(pod, node)
+    return Admission(victims=victims) if supported and victims else supported
 
 
 _AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -171,6 +170,19 @@ _NAME: Final = "node(s) didn't match the requested node name"
 _PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 _FEATURES: Final = "Pod requires node features that are not available"
 _TAINTS: Final = "node(s) had taints that the pod didn't tolerate"
+
+
+def admit_scheduled(pod: Pod, node: Node, gates: Gates, evaluate: Evaluate | None = None) -> Admission:
+    """Return whether a pod may run on the node where the scheduler's default filters have just placed it.
+
+    Room, affinity, ports and taints were theirs to judge, of this very node; pressure and features are not.
+    """
+    return _supported(pod, node) if (refused := _pressure(pod, node, gates, evaluate)) else refused
+
+
+def _supported(pod: Pod, node: Node) -> Admission:
+    missing = sorted(required_features(pod) - declared_features(node))
+    return Admission("PodFeatureUnsupported", f"{_FEATURES}: {', '.join(missing)}") if missing else ADMITTED
 
 
 def _pressure(pod: Pod, node: Node, gates: Gates, evaluate: Evaluate | None) -> Admission:

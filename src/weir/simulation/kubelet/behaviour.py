@@ -1,16 +1,21 @@
-"""Behaviour of simulated containers, from pod annotations and the node's class.
+"""Declared behaviour of simulated containers: pod annotations, known commands, the node's class.
 
-    weir.dev/run-seconds       how long a container runs ("5", or "5,5,60": one number for each start)
-    weir.dev/exit-code         its exit code ("1", or "1,1,0": one code for each start)
-    weir.dev/stop-seconds      how long it takes to exit after SIGTERM; "ignore": until SIGKILL
-    weir.dev/stop-exit-code    its exit code after SIGTERM
-    weir.dev/pre-stop-seconds  how long its preStop hook takes
-    weir.dev/image-pull        "fail": its image cannot be pulled; a number: so many tries fail first
+    weir.dev/run-seconds          how long a container runs ("5", or "5,5,60": one number for each start)
+    weir.dev/exit-code            its exit code ("1", or "1,1,0": one code for each start)
+    weir.dev/output               what it prints when it starts
+    weir.dev/termination-message  the message that it leaves when it ends by itself
+    weir.dev/startup-seconds      when its startupProbe succeeds; "never"
+    weir.dev/ready-seconds        when its readinessProbe succeeds; "never"
+    weir.dev/healthy-seconds      until when its livenessProbe succeeds
+    weir.dev/stop-seconds         how long it takes to exit after SIGTERM; "ignore": until SIGKILL
+    weir.dev/stop-exit-code       its exit code after SIGTERM
+    weir.dev/pre-stop-seconds     how long its preStop hook takes
+    weir.dev/image-pull           "fail": its image cannot be pulled; a number: so many tries fail first
 
 An annotation applies to the regular containers; with a container's name appended (`weir.dev/exit-code.setup`) to that
-one, which is the only form for init, sidecar and ephemeral containers. Without annotations a command that can be
-played decides (weir.simulation.kubelet.programs), else the node's class. After SIGTERM a container with restartPolicy
-Always exits with 0, like a server that shuts down; others with 143.
+one, which is the only form for init, sidecar and ephemeral containers. Without annotations a known command decides
+(weir.simulation.kubelet.commands), else the node's class. After SIGTERM a container with restartPolicy Always exits
+with 0, like a server that shuts down; others with 143.
 """
 
 from __future__ import annotations
@@ -21,22 +26,37 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weir.simulation.kubelet.programs.images import is_missing
-from weir.simulation.kubelet.programs.play import Play, Stage
-from weir.simulation.kubelet.programs.probes import ProbeTimes
+from weir.simulation.kubelet.commands import MOST_OUTPUT, Outcome, Output, command_outcome
+from weir.simulation.kubelet.images import is_missing
+from weir.simulation.kubelet.probes import PROBES, ProbeTimes, probe_times
+from weir.simulation.kubelet.references import Missing, Objects, check
 
 Document = dict[str, Any]
 PREFIX: Final = "weir.dev/"
 RUN_SECONDS: Final = "run-seconds"
 EXIT_CODE: Final = "exit-code"
+OUTPUT: Final = "output"
+TERMINATION_MESSAGE: Final = "termination-message"
+STARTUP_SECONDS: Final = "startup-seconds"
+READY_SECONDS: Final = "ready-seconds"
+HEALTHY_SECONDS: Final = "healthy-seconds"
 STOP_SECONDS: Final = "stop-seconds"
 STOP_EXIT_CODE: Final = "stop-exit-code"
 PRE_STOP_SECONDS: Final = "pre-stop-seconds"
 IMAGE_PULL: Final = "image-pull"
-SETTINGS: Final = (RUN_SECONDS, EXIT_CODE, STOP_SECONDS, STOP_EXIT_CODE, PRE_STOP_SECONDS, IMAGE_PULL)
-PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
-IGNORES: Final = "ignore"
-FAILS: Final = "fail"
+TEXTS: Final = (OUTPUT, TERMINATION_MESSAGE)
+SETTINGS: Final = (
+    *(RUN_SECONDS, EXIT_CODE, STARTUP_SECONDS, READY_SECONDS, HEALTHY_SECONDS),
+    *(STOP_SECONDS, STOP_EXIT_CODE, PRE_STOP_SECONDS, IMAGE_PULL, *TEXTS),
+)
+#: The word that a setting takes beside a number.
+WORDS: Final = {
+    STOP_SECONDS: "ignore",
+    STARTUP_SECONDS: "never",
+    READY_SECONDS: "never",
+    IMAGE_PULL: "fail",
+}
+LONGEST_MESSAGE: Final = 4096
 INTERRUPTED: Final = 143  # 128 + SIGTERM
 
 
@@ -68,38 +88,39 @@ class Life:
             "jitter": "jitter",
             "failureRate": "failure_rate",
         }
-        found: dict[str, float] = {}
+        life: dict[str, float] = {}
         for name, value in document.items():
             if name not in names:
                 raise LifeError(f"life: unknown field {name!r}: there are {', '.join(names)}")
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise LifeError(f"life: {name}: {value!r} is no number from 0 on")
-            found[names[name]] = float(value)
-        return cls(**found)
+            life[names[name]] = float(value)
+        return cls(**life)
 
 
 class Behaviour:
     """How the containers of one pod behave."""
 
-    def __init__(self, pod: Document, life: Life, chance: random.Random, stage: Stage | None = None) -> None:
-        """*stage* plays commands; without one they say nothing."""
+    def __init__(self, pod: Document, life: Life, chance: random.Random) -> None:
+        #: what the pod refers to, as it was when its containers were last created; None: not checked
+        self.objects: Objects | None = None
         annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
         self._settings = {
             name[len(PREFIX) :]: text
             for name, text in annotations.items()
             if name.startswith(PREFIX) and name[len(PREFIX) :].partition(".")[0] in SETTINGS
         }
-        self._life, self._chance, self._stage = life, chance, stage
+        self._life, self._chance = life, chance
         self._runs_for_ever = pod["spec"].get("restartPolicy", "Always") == "Always"
 
     def problems(self) -> Iterator[str]:
         """Yield the annotations that cannot be used; what the node's class says counts instead."""
         for name, text in sorted(self._settings.items()):
             setting = name.partition(".")[0]
+            if setting in TEXTS or text == WORDS.get(setting):
+                continue
             if setting == IMAGE_PULL:
-                fine = text == FAILS or text.isdigit()
-            elif setting == STOP_SECONDS and text == IGNORES:
-                fine = True
+                fine = text.isdigit()
             elif setting in (EXIT_CODE, STOP_EXIT_CODE):
                 fine = all(_code(each) is not None for each in text.split(","))
             else:
@@ -111,88 +132,119 @@ class Behaviour:
         """Return how long it takes until the pod's containers can start."""
         return self._varied(self._life.start_seconds)
 
-    def play(self, pod: Document, container: Document, start: int, now: float) -> Play | None:
-        """Return how the command of a container goes that is started now, if it can be played."""
-        return self._stage.play(pod, container, start, now) if self._stage is not None else None
-
-    def probes(self, pod: Document, container: Document, start: int, now: float) -> ProbeTimes:
-        """Return when the probes of a container that starts now let it be ready, and end it."""
-        if self._stage is None or not any(name in container for name in PROBES):
-            return ProbeTimes()
-        return self._stage.probes(pod, container, start, now)
-
     def missing(self, pod: Document, container: Document) -> str:
-        """Return the ConfigMap, Secret or key that a container cannot be created without, or ""."""
-        return self._stage.missing(pod, container) if self._stage is not None else ""
-
-    def stopped(self, pod: Document, container: Document, start: int, now: float) -> None:
-        """Note that a container whose command was played has ended, perhaps before its time."""
-        if self._stage is not None:
-            self._stage.stop(pod, container, start, now)
+        """Return what a container cannot be created without, or ""."""
+        try:
+            if self.objects is not None:
+                check(pod, container, self.objects)
+        except Missing as missing:
+            return str(missing)
+        return ""
 
     def run_seconds(
-        self, container: str, start: int, *, ordinary: bool, init: bool = False, play: Play | None = None
+        self,
+        container: str,
+        start: int,
+        *,
+        ordinary: bool,
+        init: bool = False,
+        outcome: Outcome | None = None,
     ) -> float:
         """Return how long the container runs when it is started for the *start*-th time (0, 1, …)."""
-        asked: float | None = _nth(self._text(RUN_SECONDS, container, ordinary), start, _seconds)
-        if asked is not None:
-            return asked
-        if play is not None:
-            return play.seconds
+        declared: float | None = _nth(self._text(RUN_SECONDS, container, ordinary), start, _seconds)
+        if declared is not None:
+            return declared
+        if outcome is not None:
+            return outcome.seconds
         if init:
             return 0.0
         return math.inf if self._runs_for_ever or not ordinary else self._varied(self._life.run_seconds)
 
-    def exit_code(self, container: str, start: int, *, ordinary: bool, play: Play | None = None) -> int:
+    def exit_code(self, container: str, start: int, *, ordinary: bool, outcome: Outcome | None = None) -> int:
         """Return how the container ends by itself."""
-        asked: int | None = _nth(self._text(EXIT_CODE, container, ordinary), start, _code)
-        if asked is not None:
-            return asked
-        if play is not None:
-            return play.exit_code
+        declared: int | None = _nth(self._text(EXIT_CODE, container, ordinary), start, _code)
+        if declared is not None:
+            return declared
+        if outcome is not None:
+            return outcome.exit_code
         rate = self._life.failure_rate if ordinary else 0.0
         return 1 if rate and self._chance.random() < rate else 0
 
-    def stop_seconds(self, container: str, *, ordinary: bool, play: Play | None = None) -> float:
+    def output(self, container: str, *, ordinary: bool, outcome: Outcome | None = None) -> Output | None:
+        """Return what the container prints, and when; None when that is not known."""
+        if text := self._text(OUTPUT, container, ordinary):
+            return ((0.0, text[:MOST_OUTPUT]),)
+        return outcome.output if outcome is not None else None
+
+    def termination_message(self, container: str, *, ordinary: bool, outcome: Outcome | None = None) -> str:
+        """Return the message that the container leaves when it ends by itself."""
+        declared = self._text(TERMINATION_MESSAGE, container, ordinary)
+        return (declared or (outcome.message if outcome is not None else ""))[:LONGEST_MESSAGE]
+
+    def probes(self, container: Document, *, ordinary: bool) -> ProbeTimes:
+        """Return when the probes of a container let it be ready, and end it."""
+        if not any(name in container for name in PROBES):
+            return ProbeTimes()
+        name = container["name"]
+        startup, ready, healthy = (
+            self._probe_seconds(container.get(probe) or {}, self._text(setting, name, ordinary))
+            for probe, setting in zip(PROBES, (STARTUP_SECONDS, READY_SECONDS, HEALTHY_SECONDS), strict=True)
+        )
+        return probe_times(
+            container,
+            startup_from=startup or 0.0,
+            ready_from=ready or 0.0,
+            healthy_until=math.inf if healthy is None else 0.0 if healthy == math.inf else healthy,
+        )
+
+    @staticmethod
+    def _probe_seconds(probe: Document, declared: str) -> float | None:
+        """Return the declared time of a probe, infinity when its known command fails, None when nothing says."""
+        if declared == "never":
+            return math.inf
+        seconds = _seconds(declared)
+        outcome = command_outcome((probe.get("exec") or {}).get("command") or ())
+        if seconds is not None or outcome is None:
+            return seconds
+        fails = outcome.exit_code or outcome.seconds > float(probe.get("timeoutSeconds") or 1)
+        return math.inf if fails else None
+
+    def stop_seconds(self, container: str, *, ordinary: bool) -> float:
         """Return how long the container runs on after SIGTERM; for ever if it ignores it."""
         text = self._text(STOP_SECONDS, container, ordinary)
-        if text == IGNORES:
+        if text == WORDS[STOP_SECONDS]:
             return math.inf
-        asked = _seconds(text)
-        if asked is None and play is not None and play.on_term is not None:
-            return play.on_term[0]
-        return self._varied(self._life.terminate_seconds) if asked is None else asked
+        declared = _seconds(text)
+        return self._varied(self._life.terminate_seconds) if declared is None else declared
 
-    def stop_exit_code(self, container: str, *, ordinary: bool, play: Play | None = None) -> int:
+    def stop_exit_code(self, container: str, *, ordinary: bool, outcome: Outcome | None = None) -> int:
         """Return how the container ends after SIGTERM."""
-        asked = _code(self._text(STOP_EXIT_CODE, container, ordinary))
-        if asked is not None:
-            return asked
-        if play is not None and play.on_term is not None:
-            return play.on_term[1]
+        declared = _code(self._text(STOP_EXIT_CODE, container, ordinary))
+        if declared is not None:
+            return declared
+        if outcome is not None and outcome.stop_exit_code is not None:
+            return outcome.stop_exit_code
         return 0 if self._runs_for_ever or not ordinary else INTERRUPTED
 
-    def pre_stop_seconds(
-        self, container: Document, *, ordinary: bool, pod: Document | None = None, now: float = 0.0
-    ) -> float:
-        """Return how long the container's preStop hook takes: as long as its `sleep` or its command says."""
+    def pre_stop_seconds(self, container: Document, *, ordinary: bool) -> float:
+        """Return how long the container's preStop hook takes: as long as its `sleep` or its known command says."""
         hook = (container.get("lifecycle") or {}).get("preStop")
         if not hook:
             return 0.0
-        asked = _seconds(self._text(PRE_STOP_SECONDS, container["name"], ordinary))
-        if asked is not None:
-            return asked
-        command = (hook.get("exec") or {}).get("command")
-        if command and pod is not None and self._stage is not None:
-            return self._stage.hook_seconds(pod, container, command, now) or 0.0
-        return float((hook.get("sleep") or {}).get("seconds") or 0)
+        declared = _seconds(self._text(PRE_STOP_SECONDS, container["name"], ordinary))
+        if declared is not None:
+            return declared
+        outcome = command_outcome((hook.get("exec") or {}).get("command") or ())
+        return (
+            outcome.seconds if outcome is not None else float((hook.get("sleep") or {}).get("seconds") or 0)
+        )
 
     def failed_pulls(self, container: str, *, ordinary: bool, image: str = "") -> float:
         """Return how many tries to pull the container's image fail."""
         text = self._text(IMAGE_PULL, container, ordinary)
         if text.isdigit():
             return int(text)
-        return math.inf if text == FAILS or is_missing(image) else 0
+        return math.inf if text == WORDS[IMAGE_PULL] or is_missing(image) else 0
 
     def _text(self, setting: str, container: str, ordinary: bool) -> str:
         own = self._settings.get(f"{setting}.{container}")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.simulation.kubelet.programs.play import Play
-
 Document = dict[str, Any]
 CREATING: Final = "ContainerCreating"
 INITIALIZING: Final = "PodInitializing"
@@ -70,7 +68,9 @@ class Container:
     started_up_at: float = 0.0  #: when its startup probe has succeeded
     killed_at: float = math.inf  #: when a probe has failed too often
     shown: int = 0  #: state of its probes at the last update
-    play: Play | None = None  #: of this run, when its command can be played
+    ends_at: float = math.inf  #: when this run ends unless it is stopped
+    last_words: str = ""  #: termination message of that end
+    stop_exit_code: int = 0  #: after SIGTERM
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.simulation.kubelet.behaviour import Behaviour
+from weir.simulation.kubelet.commands import Output, outcome_of
 from weir.simulation.kubelet.container import (
     CREATING,
     INITIALIZING,
@@ -21,8 +22,7 @@ from weir.simulation.kubelet.container import (
     State,
     restart_rule,
 )
-from weir.simulation.kubelet.programs.images import reference
-from weir.simulation.kubelet.programs.play import Play
+from weir.simulation.kubelet.images import reference
 
 Document = dict[str, Any]
 FIRST_BACK_OFF_SECONDS: Final = 10.0
@@ -48,12 +48,12 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """The output of a played command from its start on."""
+    """The output of one run of a container."""
 
     container: str
     start: int
     started_at: float
-    play: Play
+    output: Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,8 @@ class ContainerLifecycle:
         if container.state is State.RUNNING:
             text = f"Container {container.name} definition changed, will be restarted"
             self._record("Normal", "Killing", text)
-            ordinary, play = container.ordinary, container.play
-            container.exit_code = self.behaviour.stop_exit_code(container.name, ordinary=ordinary, play=play)
-            stop = self.behaviour.stop_seconds(container.name, ordinary=ordinary, play=play)
+            container.exit_code = container.stop_exit_code
+            stop = self.behaviour.stop_seconds(container.name, ordinary=container.ordinary)
             container.at = min(container.at, now + min(stop, DEFAULT_GRACE_SECONDS))
             container.forced, container.back_off = True, 0.0
         elif container.starts:
@@ -178,37 +177,35 @@ class ContainerLifecycle:
     def _start(self, container: Container, now: float) -> None:
         if container.ended is not None:
             container.last = container.ended
-        init, ordinary, start = container.role is Role.INIT, container.ordinary, container.starts
-        play = container.play = self.behaviour.play(self.pod, container.spec, start, now)
-        run = self.behaviour.run_seconds(container.name, start, ordinary=ordinary, init=init, play=play)
-        container.exit_code = self.behaviour.exit_code(container.name, start, ordinary=ordinary, play=play)
+        name, ordinary, start = container.name, container.ordinary, container.starts
+        behaviour, outcome = self.behaviour, outcome_of(container.spec)
+        container.ends_at = container.at = now + behaviour.run_seconds(
+            name, start, ordinary=ordinary, init=container.role is Role.INIT, outcome=outcome
+        )
+        container.exit_code = behaviour.exit_code(name, start, ordinary=ordinary, outcome=outcome)
+        container.stop_exit_code = behaviour.stop_exit_code(name, ordinary=ordinary, outcome=outcome)
+        container.last_words = behaviour.termination_message(name, ordinary=ordinary, outcome=outcome)
         container.state, container.reason, container.message = State.RUNNING, "", ""
         container.forced = False
         container.ended, container.started_at = None, now
-        container.at = now + run
-        foretold = self.behaviour.probes(self.pod, container.spec, start, now)
-        container.started_up_at, container.ready_at = now + foretold.started, now + foretold.ready
-        container.killed_at, container.shown = now + foretold.killed, 0
+        times = behaviour.probes(container.spec, ordinary=ordinary)
+        container.started_up_at, container.ready_at = now + times.started, now + times.ready
+        container.killed_at, container.shown = now + times.killed, 0
         container.shown = container.probed(now)
         container.passed = container.passed or container.shown > 0
         # The first restart comes at once; what pulling the image took does not count.
         longer = min(max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS)
         container.back_off = longer if container.starts else 0.0
         container.starts += 1
-        said = play is not None and (
-            play.printed or container.spec.get("command") or container.spec.get("args")
-        )
-        if play is not None and said:
-            self.printed.append(Printing(container.name, start, now, play))
+        output = behaviour.output(name, ordinary=ordinary, outcome=outcome)
+        if output or (output is not None and container.spec.get("command")):
+            self.printed.append(Printing(name, start, now, output))
         self._record("Normal", "Started", f"Container started: {container.name}")
 
     def _stop(self, container: Container, exit_code: int, now: float) -> None:
         reason = "Completed" if exit_code == 0 else "Error"
         container.state = State.TERMINATED
-        message = ""
-        if container.play is not None:
-            self.behaviour.stopped(self.pod, container.spec, container.starts - 1, now)
-            message = container.play.message if now >= container.started_at + container.play.seconds else ""
+        message = container.last_words if now >= container.ends_at else ""
         container.ended = Ended(exit_code, reason, container.started_at, now, message)
         container.at = math.inf
         if self.ending is not None or not self._restarts(container, exit_code):

@@ -13,7 +13,7 @@ from weir.clock import VirtualClock
 
 
 class HeartbeatLedger:
-    """Written by simulated kubelets, read by node lifecycle (weir.controllers.nodes.postponed_heartbeats)."""
+    """Written by simulated kubelets, read by node lifecycle (weir.controllers.nodes.lifecycle)."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -222,9 +222,8 @@ class PodLife(ContainerLifecycle):
     def _signal(self, container: Container, now: float) -> None:
         self._record("Normal", "Killing", f"Stopping container {container.name}")
         ordinary = container.ordinary
-        hook = self.behaviour.pre_stop_seconds(container.spec, ordinary=ordinary, pod=self.pod, now=now)
-        play = container.play
-        stop = self.behaviour.stop_seconds(container.name, ordinary=container.ordinary, play=play)
+        hook = self.behaviour.pre_stop_seconds(container.spec, ordinary=ordinary)
+        stop = self.behaviour.stop_seconds(container.name, ordinary=ordinary)
         last = self.kill_at
         if (
             hook and now + hook >= last and last > now
@@ -236,9 +235,7 @@ class PodLife(ContainerLifecycle):
             return  # it ends before that, as it would have
         if by_itself <= last:
             container.at = by_itself
-            container.exit_code = self.behaviour.stop_exit_code(
-                container.name, ordinary=container.ordinary, play=play
-            )
+            container.exit_code = container.stop_exit_code
         else:
             container.at, container.exit_code = max(last, now), KILLED
 

@@ -2,6 +2,8 @@
 
 Writes in a kubelet's order: admission (startTime, containers waiting), each visible step, the final status when the
 last container terminated, then the deletion, which finalizers may delay.
+
+Kubelet metrics of pods and admission, summed over all simulated nodes of the process.
 """
 
 from __future__ import annotations
@@ -26,18 +28,24 @@ from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
 from weir.objects.volumes import PersistentVolume
+from weir.observe.expressions import ExpressionMetrics
 from weir.observe.logs import Log, ObjectRef
+from weir.observe.metrics import Registry
 from weir.observe.unreadable import UnreadableValues
-from weir.simulation.kubelet import claim_preparation, volume_mounts
 from weir.simulation.kubelet.admit import Admission, admit, admit_system, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.container_lifecycle import Ending, Printing
-from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import status_of
-from weir.simulation.kubelet.programs.environment import Objects, reads_services, references
-from weir.simulation.kubelet.programs.files import Files
-from weir.simulation.kubelet.programs.play import Stage
+from weir.simulation.kubelet.preparation import (
+    CLAIMS_REASON,
+    MOUNT_REASON,
+    mount_problem,
+    resource_claim_names,
+    unprepared,
+    volume_claim_names,
+)
+from weir.simulation.kubelet.references import references
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING
 
@@ -45,12 +53,29 @@ PODS: Final = by_kind("v1", "Pod")
 CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
 VOLUMES: Final = by_kind("v1", "PersistentVolume")
 VOLUME_CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
-SERVICES: Final = by_kind("v1", "Service")
 REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
 PREPARE_AGAIN_SECONDS: Final = 5.0
 PREEMPTED: Final = Ending("Preempting", "Preempted in order to admit critical pod")
 
 Document = dict[str, Any]
+
+
+class KubeletMetrics:
+    """The metrics of all simulated kubelets of one process."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = registry or Registry()
+        self.running_pods = self.registry.gauge(
+            "kubelet_running_pods", "Pods that run on the simulated nodes."
+        )
+        self.started_pods = self.registry.counter(
+            "kubelet_started_pods_total", "Pods that were admitted and begun."
+        )
+        self.rejections = self.registry.counter(
+            "kubelet_admission_rejections_total", "Pods that were not admitted, by reason.", ("reason",)
+        )
+        self.nodes = self.registry.gauge("weir_kubelet_nodes", "Simulated nodes that are played.")
+        self.cel = ExpressionMetrics(self.registry)
 
 
 class PodKey(msgspec.Struct, frozen=True):
@@ -86,13 +111,11 @@ class PodWorker:
             str, tuple[Document, Pod]
         ] = {}  # uid → the document last read as a view, and that view
         self._lives: dict[str, PodLife] = {}
-        self._stages: dict[str, Stage] = {}
         self._hosts: dict[str, str] = {}  # uid → address of its node
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
         self._deleted: set[str] = set()  # uids of pods whose deletion was sent
         self._logs_kept = True
-        self._files = Files()  # what commands that are played have written
         self._next_address = 0
         self.expressions = Expressions()  # a cache of its own, as every component has
         self._log = log or Log("weir.simulation.kubelet")
@@ -109,12 +132,6 @@ class PodWorker:
             seen.discard(uid)
         for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
-        self._stages.pop(uid, None)
-        self._files.forget(uid)
-
-    def forget_node(self, name: str) -> None:
-        """A node was deleted."""
-        self._files.forget(name)
 
     def write_again(self, pod: Document) -> None:
         """Write the status of a pod anew: others may have changed it while its node was off."""
@@ -155,8 +172,7 @@ class PodWorker:
     async def _begin(self, pod: Document, node: Document) -> PodLife | None:
         """Return the life of a pod that is seen for the first time; None when it is not admitted."""
         uid, status = pod["metadata"]["uid"], pod.get("status") or {}
-        stage = Stage(node, self._files, self._chance)
-        behaviour = Behaviour(pod, self._life_of(node), self._chance, stage)
+        behaviour = Behaviour(pod, self._life_of(node), self._chance)
         if uid in self._rejected and not status.get("startTime"):
             return None  # the copy does not show its final status yet
         known = bool(status.get("startTime")) or status.get("phase") in ("Succeeded", "Failed")
@@ -170,7 +186,6 @@ class PodWorker:
         self._admitted.add(uid)
         begin = PodLife.restore if known else PodLife.begin
         life = self._lives[uid] = begin(pod, behaviour, self._clock.time())
-        self._stages[uid] = stage
         self._hosts[uid] = host_ip(node)
         if status.get("podIP"):
             self._addresses[uid] = status["podIP"]
@@ -207,19 +222,12 @@ class PodWorker:
         return self._addresses[uid]
 
     async def _look_up(self, pod: Document, life: PodLife) -> None:
-        """Read what the commands and variables of containers depend on that are about to start."""
-        uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
-        stage, found = self._stages[uid], {}
-        host, own = self._hosts.get(uid, ""), self._address(pod)
-        stage.addresses = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
-        for kind, name in dict.fromkeys(references(pod)):
-            found[kind, name] = await self._client.find(REFERRED[kind], name, namespace) if name else None
-        services: tuple[Document, ...] = ()
-        if reads_services(pod):
-            listed = (await self._client.list(SERVICES, namespace)).documents()
-            kubernetes = await self._client.find(SERVICES, "kubernetes", "default")
-            services = (*([kubernetes] if kubernetes is not None else ()), *listed)
-        stage.objects = Objects(found, services)
+        """Read the ConfigMaps and Secrets that containers need which are about to start."""
+        namespace = pod["metadata"]["namespace"]
+        life.behaviour.objects = {
+            (kind, name): await self._client.find(REFERRED[kind], name, namespace) if name else None
+            for kind, name in dict.fromkeys(references(pod))
+        }
 
     async def _send_output(self, pod: Document, printing: Printing) -> None:
         """Send a container's output to the server, for its log."""
@@ -231,7 +239,7 @@ class PodWorker:
             "container": printing.container,
             "start": printing.start,
             "started_at": printing.started_at,
-            "printed": printing.play.printed,
+            "printed": printing.output,
         }
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         try:
@@ -368,9 +376,9 @@ class PodWorker:
     async def _prepared(self, pod: Document, node: Document) -> bool:
         """Return whether the pod has its devices and volumes; if not, it is tried again."""
         problem = await self._unprepared_claim(pod)
-        reason = claim_preparation.REASON
+        reason = CLAIMS_REASON
         if not problem:
-            problem, reason = await self._unmounted_volume(pod, node), volume_mounts.REASON
+            problem, reason = await self._unmounted_volume(pod, node), MOUNT_REASON
         if problem:
             self._record(pod, "Warning", reason, problem)
             self._queue.add_after(pod_key(pod), PREPARE_AGAIN_SECONDS)
@@ -382,20 +390,20 @@ class PodWorker:
             return ""
         namespace = pod["metadata"]["namespace"]
         view, claims = read(Pod, pod), {}
-        for name in claim_preparation.claim_names(view):
+        for name in resource_claim_names(view):
             found = await self._client.find(CLAIMS, name, namespace)
             if found is not None:
                 claims[f"{namespace}/{name}"] = read(ResourceClaim, found)
-        return claim_preparation.unprepared(view, claims)
+        return unprepared(view, claims)
 
     async def _unmounted_volume(self, pod: Document, node: Document) -> str:
-        for name in volume_mounts.claim_names(pod):
+        for name in volume_claim_names(pod):
             claim = await self._client.find(VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
             bound = ((claim or {}).get("spec") or {}).get("volumeName")
             volume = await self._client.find(VOLUMES, bound) if bound else None
             if volume is not None:
                 labels = node["metadata"].get("labels") or {}
-                problem = volume_mounts.mount_problem(read(PersistentVolume, volume), labels, self._gates)
+                problem = mount_problem(read(PersistentVolume, volume), labels, self._gates)
                 if problem:
                     return problem
         return ""

@@ -29,9 +29,8 @@ from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.heartbeats import Reports
-from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED, is_off
-from weir.simulation.kubelet.pod_worker import PODS, PodKey, PodWorker, pod_key
+from weir.simulation.kubelet.pod_worker import PODS, KubeletMetrics, PodKey, PodWorker, pod_key
 
 NODES: Final = by_kind("v1", "Node")
 WORKERS: Final = 16
@@ -143,8 +142,6 @@ class Kubelets:
             self.reports.changed(old, new)
         elif self._ledger is not None:
             self._note_silently(old, new)
-        if new is None and old is not None:
-            self._worker.forget_node(old["metadata"]["name"])
         if new is not None and (old is None or (is_off(old) and not is_off(new))):
             for pod in self._pods.cache.by_index("node", new["metadata"]["name"]):
                 self._worker.write_again(pod)

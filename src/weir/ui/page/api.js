@@ -19,14 +19,15 @@ export async function ask(name, query = {}) {
   return answered(await fetch(`api/v1/${name}${words ? "?" + words : ""}`, { credentials: "same-origin" }));
 }
 
-/** @param {string} name @param {any} body @returns {Promise<any>} */
-export async function send(name, body) {
+/** @param {string} name @param {any} body @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function send(name, body, signal) {
   if (frozen) return sentToFile(name, body);
   return answered(await fetch(`api/v1/${name}`, {
     method: "POST",
     credentials: "same-origin",
     headers: { "content-type": "application/json", "x-weir-ui": "1" },
     body: JSON.stringify(body),
+    signal,
   }));
 }
 

@@ -13,13 +13,16 @@ const SCREENS = { fit: fitScreen, "what-if": timelineScreen, devices: fleetScree
 const TABS = ["fit", "what-if", "devices"];
 /** @type {any} */
 let state = null;
+/** How many screens were shown: one that was left while it loaded does not end the loading of the next. */
+let shown = 0;
 
 /** Answer *work*, and show what went wrong where the screen would be. @param {() => Promise<void>} work */
 async function safely(work) {
+  const mine = shown;
   try {
     await work();
   } catch (error) {
-    byId("main").replaceChildren(h("p.cannot", { role: "alert" }, /** @type {Error} */ (error).message));
+    if (mine === shown) byId("main").replaceChildren(h("p.cannot", { role: "alert" }, /** @type {Error} */ (error).message));
   }
 }
 
@@ -29,7 +32,11 @@ async function show() {
   head(known);
   closePanel(true);
   document.title = `${SCREENS[known].title} · weir`;
-  await safely(() => SCREENS[known].draw(byId("main"), state));
+  const main = byId("main"), mine = ++shown;
+  main.replaceChildren(h("p.quiet.pad", { role: "status" }, "Loading …"));
+  main.setAttribute("aria-busy", "true");
+  await safely(() => SCREENS[known].draw(main, state));
+  if (mine === shown) main.removeAttribute("aria-busy");
 }
 
 /** @param {string} screen */

@@ -33,7 +33,8 @@ async function draw(main) {
     q: input("q", { type: "search", placeholder: "Search workloads  /", "aria-label": "Search workloads" }),
     ns: choice("ns", "All namespaces"), kind: choice("kind", "All owners"), key: choice("key", "All keys"),
     only: h("input", { type: "checkbox", id: "only", name: "only", onchange: filter }),
-    count: h("span.quiet", { role: "status" }),
+    count: h("span.quiet", { role: "status" }, "Loading …"),
+    empty: h("p.quiet.pad", { hidden: true }),
     bar: h("div.hypothesis", { hidden: true }),
     legend: h("ul.legend", { "aria-label": "What the cells say" }),
   };
@@ -42,7 +43,7 @@ async function draw(main) {
   main.replaceChildren(h("section.screen", { "aria-label": "What fits where" },
     h("div.toolbar", null, parts.q, parts.ns, parts.kind, parts.key,
       h("label.check", { for: "only" }, parts.only, "Only what is not well"), parts.count),
-    parts.bar, grid.element, parts.legend));
+    parts.bar, parts.empty, grid.element, parts.legend));
   await load();
   if (query.w) openWorkload(query.w, false, query.n);
 }
@@ -63,6 +64,8 @@ async function load() {
   }) : await ask("matrix");
   matrix = found;
   if (found.cannotSay) return cannotSay(found.cannotSay);
+  parts.empty.hidden = found.workloads.length > 0 && found.groups.length > 0;
+  parts.empty.textContent = found.workloads.length ? "This cluster has no nodes: nothing fits anywhere." : "This cluster has no workloads. Create some, or look at another one: weir snapshot && weir ui --cluster snapshot.json.gz";
   fill("ns", [...new Set(found.workloads.map((/** @type {any} */ each) => each.namespace))].sort());
   fill("kind", [...new Set(found.workloads.map((/** @type {any} */ each) => each.kind))].sort());
   fill("key", [...new Set(found.workloads.flatMap((/** @type {any} */ each) => each.keys))].sort());

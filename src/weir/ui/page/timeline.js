@@ -21,6 +21,11 @@ let answer = null;
 /** @type {any} */
 let asked = null;
 let moment = 0, horizon = 60, playing = 0, turn = 0;
+/** The question that is being simulated. @type {{job: string, abort: AbortController, timer: number} | null} */
+let running = null;
+/** What the form said last. @type {Record<string, string | null>} */
+let said = {};
+const LOOPS = 5, LANES = 60, GROUPS = 20;
 /** @type {Record<string, HTMLElement>} */
 let parts = {};
 
@@ -30,19 +35,19 @@ export const timelineScreen = { title: "What if", draw, refresh };
 async function draw(main, now) {
   state = now;
   const frozen = isFrozen ? frozenData().whatIf : null;
-  /** @type {Record<string, string>} */
-  const query = { ...(frozen ? asQuery(frozen.question) : {}), ...route().query };
+  /** @type {Record<string, any>} */
+  const query = { ...(frozen ? asQuery(frozen.question) : route().query.change ? {} : said), ...route().query };
   const text = (/** @type {string} */ name, /** @type {string} */ label, /** @type {Record<string, any>} */ more = {}) =>
-    h("label", { "data-for": name }, label, h("input", { name, value: query[name] || "", autocomplete: "off", spellcheck: "false", onchange: again, ...more }));
+    h("label", { "data-for": name }, label, h("input", { name, value: query[name] || "", autocomplete: "off", spellcheck: "false", onchange: edited, ...more }));
   const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ options) => {
-    const select = h("select", { name, onchange: again }, options.map(([value, words]) => h("option", { value }, words)));
+    const select = h("select", { name, onchange: edited }, options.map(([value, words]) => h("option", { value }, words)));
     const wanted = query[name] || options[0][0];
     /** @type {HTMLSelectElement} */ (select).value = options.some(([value]) => value === wanted) ? wanted : options[0][0];
     return h("label", { "data-for": name }, label, select);
   };
   const labels = new Set(state.nodes.flatMap((/** @type {any} */ node) => Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)));
   parts = {
-    form: h("form.form.card", { "aria-label": "The change", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); again(); } },
+    form: h("form.form.card", { "aria-label": "The change", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); simulate(); } },
       choice("change", "What", KINDS),
       text("nodes", "Nodes: names, a selector like pool=spot, or *", { list: "known-nodes", placeholder: "*" }),
       h("datalist", { id: "known-nodes" }, [...state.nodes.map((/** @type {any} */ node) => node.name), ...labels].slice(0, 400).map((value) => h("option", { value }))),
@@ -53,11 +58,12 @@ async function draw(main, now) {
       choice("effect", "Effect", EFFECTS.map((each) => [each, each])),
       choice("deviceEffect", "Effect", DEVICE_EFFECTS.map((each) => [each, each])),
       text("gates", "Gates", { placeholder: state.gateNames.length ? `${state.gateNames[0]}=false` : "" }),
-      h("label.check", { "data-for": "force" }, h("input", { type: "checkbox", name: "force", onchange: again }), "Also pods that no controller makes again"),
-      h("button.primary", { type: "submit" }, "Ask the copy")),
+      h("label.check", { "data-for": "force" }, h("input", { type: "checkbox", name: "force", onchange: edited }), "Also pods that no controller makes again"),
+      h("button.primary", { type: "submit" }, "Simulate")),
     slider: h("div.card", { hidden: true }), result: h("div", { "aria-live": "polite" }), reality: h("div.card", { hidden: true }),
   };
   if (!query.key && state.taintKeys.length) input("key").value = guessKey();
+  if (!isFrozen && !state.nodes.length) return empty(main);
   main.replaceChildren(h("section.screen", { "aria-label": "What would a change do" },
     h("div.split", null, parts.form, h("div.form", null, parts.slider, parts.reality, parts.result))));
   fields();
@@ -65,15 +71,31 @@ async function draw(main, now) {
     parts.result.replaceChildren(h("p.cannot", null, "This file shows no change: weir ui -o report.html --what-if 'drain node-7' writes one that does."));
     return;
   }
-  await again();
+  if (running) showProgress();
+  else if (frozen || (route().query.change && !query.draft)) void simulate();
+  else if (answer && !said.draft) { await countStops(++turn); drawAnswer(); }
+  else await edited(new Event("opened"));
+}
+
+/** Say what to do where there is nothing to ask about. @param {HTMLElement} main */
+function empty(main) {
+  parts.form.remove();
+  main.replaceChildren(h("section.screen.pad", { "aria-label": "What would a change do" },
+    h("h2", null, "This cluster has no nodes"),
+    h("p", null, "A change is simulated on the nodes and pods of a cluster. To have some:"),
+    h("ul", null,
+      h("li", null, "add nodes to this one: ", h("code", null, state.live ? "weir node add --count 3" : "a dump needs its nodes, too")),
+      h("li", null, "or write down a cluster you run and look at that: ", h("code", null, "weir snapshot && weir ui --cluster snapshot.json.gz")))));
 }
 
 /** @param {any} now */
 async function refresh(now) {
+  const had = state && state.nodes.length;
   state = now;
+  if (!had && state.nodes.length && route().screen === "what-if") return draw(byId("main"), now);
   if (!parts.form || !parts.form.isConnected) return;
   if (!parts.reality.hidden) return reality();
-  if (asked) await again();
+  if (answer) outdated("The cluster has changed since.");
 }
 
 /** @param {any} question */
@@ -122,36 +144,115 @@ async function question() {
   return body;
 }
 
-async function again() {
+/** Take in what the form says: the values that matter are counted at once, nothing is simulated. @param {Event | null} [event] */
+async function edited(event) {
   fields();
-  const names = ["change", "nodes", "selector", "key", "value", "effect", "deviceEffect", "gates"];
-  remember(Object.fromEntries(names.map((name) => [name, input(name).value || null])));
+  if (!event || event.type !== "opened") keepAddress({ draft: "1" });
   const mine = ++turn;
-  parts.result.setAttribute("aria-busy", "true");
   try {
-    let body = await question();
-    const slides = body.change === "taint" && body.key;
-    stops = slides ? await send("ticks", body) : null;
-    if (stops && !body.value && stops.ticks.length) {
-      input("value").value = stops.ticks[Math.floor(stops.ticks.length / 2)].value;
-      body = await question();
-      remember({ value: input("value").value });
-    }
+    await countStops(mine);
     if (mine !== turn) return;
-    drawSlider();
-    if (!answer || !parts.result.childElementCount) parts.result.replaceChildren(h("p.quiet.pad", null, "A copy of the cluster lives through it …"));
-    const found = await send("what-if", body);
-    if (mine !== turn) return;
+    if (answer && parts.result.childElementCount) outdated("The change is another one now.");
+    else if (!running) parts.result.replaceChildren(h("p.quiet.pad", null, "Choose a change and press Simulate: a copy of the cluster lives through it, nothing is written."));
+  } catch (error) {
+    if (mine === turn) failed(/** @type {Error} */ (error));
+  }
+}
+
+/** @param {Record<string, string | null>} more */
+function keepAddress(more) {
+  const names = ["change", "nodes", "selector", "key", "value", "effect", "deviceEffect", "gates"];
+  said = { ...Object.fromEntries(names.map((name) => [name, input(name).value || null])), ...more };
+  remember(said);
+}
+
+/** Fetch the stops of the slider for what the form says, and return the question. @param {number} mine @returns {Promise<any>} */
+async function countStops(mine) {
+  let body = await question();
+  stops = body.change === "taint" && body.key ? await send("ticks", body) : null;
+  if (stops && !body.value && stops.ticks.length) {
+    input("value").value = stops.ticks[Math.floor(stops.ticks.length / 2)].value;
+    body = await question();
+  }
+  if (mine === turn) drawSlider();
+  return body;
+}
+
+/** @param {Error} error */
+function failed(error) {
+  if (!stops) parts.slider.hidden = true;
+  parts.result.replaceChildren(h("p.cannot", { role: "alert" }, error.message));
+}
+
+/** Say that the answer below is not about what there is now. @param {string} why */
+function outdated(why) {
+  if (parts.result.querySelector("#outdated")) return;
+  parts.result.prepend(h("p.warn.card", { id: "outdated", role: "status" }, `${why} What is shown is of before. `, h("button.small", { type: "button", onclick: simulate }, "Simulate")));
+}
+
+async function simulate() {
+  fields();
+  cancel();
+  const mine = ++turn;
+  const job = { job: `${Date.now()}-${Math.random().toString(36).slice(2)}`, abort: new AbortController(), timer: 0 };
+  running = job;
+  showProgress();
+  try {
+    const body = await countStops(mine);
+    if (running !== job) return;
+    if (isShown()) keepAddress({ draft: null });
+    const found = await send("what-if", isFrozen ? body : { ...body, job: job.job }, job.abort.signal);
+    if (running !== job) return;
     [answer, asked] = [found, body];
-    moment = Math.max(0, Number(route().query.t) || 0);
+    moment = isShown() ? Math.max(0, Number(route().query.t) || 0) : 0;
+    ended();
     drawAnswer();
   } catch (error) {
-    if (mine !== turn) return;
-    if (!stops) parts.slider.hidden = true;
-    parts.result.replaceChildren(h("p.cannot", { role: "alert" }, /** @type {Error} */ (error).message));
-  } finally {
-    parts.result.removeAttribute("aria-busy");
+    if (running !== job) return;
+    ended();
+    failed(/** @type {Error} */ (error));
   }
+}
+
+/** Show how far the simulation is, with a button that ends it. The other screens can be used meanwhile. */
+function showProgress() {
+  const bar = /** @type {HTMLProgressElement} */ (h("progress", { max: 1, "aria-label": "Simulation" }));
+  const words = h("span.quiet", { role: "status" }, "A copy of the cluster lives through it …");
+  parts.result.replaceChildren(h("div.card.row", { id: "simulating" }, words, bar, h("button.small", { type: "button", id: "cancel", onclick: () => { cancel(); stopped(); } }, "Cancel")));
+  const job = running;
+  if (!job || isFrozen) return;
+  clearInterval(job.timer);
+  job.timer = window.setInterval(async () => {
+    const now = await ask("progress", { job: job.job }).catch(() => null);
+    if (running !== job || !now || !now.total) return;
+    bar.value = now.done / now.total;
+    words.textContent = `A copy of the cluster lives through it, with the change and without: ${Math.round(100 * now.done / now.total)} %`;
+  }, 300);
+}
+
+function ended() {
+  if (running) clearInterval(running.timer);
+  running = null;
+}
+
+/** Whether the screen is there to be drawn on. */
+function isShown() {
+  return Boolean(parts.result && parts.result.isConnected);
+}
+
+/** End the simulation that runs. */
+function cancel() {
+  const job = running;
+  if (!job) return;
+  ended();
+  job.abort.abort();
+  if (!isFrozen) send("cancel", { job: job.job }).catch(() => null);
+}
+
+function stopped() {
+  announce("Cancelled");
+  if (answer) drawAnswer();
+  else parts.result.replaceChildren(h("p.quiet.pad", { role: "status" }, "Cancelled: nothing was simulated to the end."));
 }
 
 // ── the values that matter ──
@@ -185,7 +286,7 @@ function drawSlider() {
     type: "range", min: 0, max: ticks.length - 1, step: 1, value: at, "aria-label": `Value of ${input("key").value}`,
     "aria-valuetext": `${tick.value}: ${tick.stay} stay, ${tick.leave} leave at once, ${tick.later} leave later`,
     oninput: (/** @type {Event} */ e) => { input("value").value = ticks[Number(/** @type {HTMLInputElement} */ (e.target).value)].value; drawSlider(); },
-    onchange: again,
+    onchange: () => { if (answer || running) simulate(); else keepAddress({ draft: "1" }); },
   });
   slide.style.width = `${wide / 10}%`;
   const had = document.activeElement && parts.slider.contains(document.activeElement);
@@ -193,6 +294,7 @@ function drawSlider() {
     h("div.numbers", { id: "live-counts" },
       number(h("bdi", null, `${input("key").value}=${tick.value}`), found >= 0 ? "on " + counted(stops.nodes, "node") : "nearest value that matters"),
       number(tick.stay, `${SHAPES.stay} may stay`), number(tick.later, `${SHAPES.later} leave later`), number(tick.leave, `${SHAPES.leave} leave at once`)),
+    h("p.quiet", null, `Of the ${counted(stops.pods, "pod")} on ${stops.nodes === 1 ? "this node" : "these nodes"} now, by this taint alone; without what happens to them anyway or afterwards.`),
     picture, slide,
     h("p.quiet", null, tick.thresholds.length ? `A threshold: ${tick.thresholds.slice(0, 4).join(", ")}` : "▲ marks values that tolerations name; between two stops nothing changes."));
   if (had) /** @type {HTMLElement} */ (slide).focus();
@@ -209,24 +311,56 @@ function drawAnswer() {
   const found = answer.whatIf, leaving = found.leaving;
   const last = Math.max(0, ...leaving.map((/** @type {any} */ one) => Math.max(one.afterSeconds + (answer.graceSeconds[one.pod] || 0), one.landsAfterSeconds || 0)));
   horizon = Math.max(60, Math.ceil(last * 1.08));
-  const lost = leaving.filter((/** @type {any} */ one) => one.lost).length;
+  const lost = found.numbers.lost + found.numbers.othersLost;
   const parted = [
     h("div.card", null,
-      h("div.numbers", null, number(leaving.length, "pods leave"), number(found.staying, "on the changed nodes stay"),
-        number(lost, "have nowhere to go"), number(found.circles.length, "go in circles"), found.leavingAnyway ? number(found.leavingAnyway, "would leave anyway") : null, number(found.helped.length, "waiting pods run then")),
+      h("p", { id: "headline" }, h("b", null, found.headline)),
+      h("div.numbers", null, number(leaving.length, "pods leave because of it"), number(found.staying, "on the changed nodes stay"),
+        number(lost, "have nowhere to go"), number(found.circles.length, "workloads go in circles"), found.leavingAnyway ? number(found.leavingAnyway, "more would leave anyway") : null, number(found.helped.length, "waiting pods run then")),
       found.notes.map((/** @type {string} */ each) => h("p.warn", null, each)),
-      found.circles.map((/** @type {any} */ each) => h("p.bad", null, `${each.workload} goes in circles: ${counted(each.pods, "pod")}, every ${span(each.everySeconds)}, over ${each.nodes.join(", ")}`)),
+      folded(found.circles.map(circle), LOOPS, "workload goes in circles", "workloads go in circles"),
+      found.endedEarly ? h("p.cannot", null, `Too much goes on: nothing is said about what comes after ${span(found.lookedSeconds)}.`) : null,
+      found.uncertain ? h("p.cannot", null, found.uncertain) : null,
       found.differs ? h("p.warn", null, `The copy places ${counted(found.differs.length, "waiting pod")} before any change: it may not be like the cluster.`) : null,
       found.otherwise ? h("p.cannot", null, `A gate that decides is not known; otherwise ${counted(found.otherwise.leaving.length, "pod")} leave.`) : null,
-      leaving.length ? player() : h("p", null, "Nobody has to leave.")),
+      leaving.length ? player() : h("p", null, "Nobody has to leave because of it.")),
     leaving.length ? h("div.card", { id: "lanes" }) : null,
+    turns("Waiting pods that run then", found.helped, (each) => each.waitedFor && `waited: ${each.waitedFor}`),
+    turns("Pods that lose their place", found.hindered, (each) => each.whyNot),
+    turns("Pods that may stay, but could not come back once gone", found.lockedOutBecause, (each) => each.why),
     budgets(found),
+    found.controlPlane ? h("p.quiet", null, `Run on a copy of the whole control plane, which takes longer: ${found.controlPlane}.`) : null,
     h("div.card", null, h("h2", null, "Do it"), copyable([answer.commands[0]], "This really does it"), copyable([answer.commands[1]], "This asks again"),
       applyButton(), h("p.quiet", null, "Not considered: ", found.notConsidered.join("; "))),
   ];
   parts.result.replaceChildren(h("div.form", null, parted));
   if (leaving.length) drawLanes();
-  announce(`${counted(leaving.length, "pod")} leave, ${lost} have nowhere to go`);
+  announce(found.headline);
+}
+
+/** @param {any} each */
+function circle(each) {
+  const more = each.nodes.length - 3, nodes = each.nodes.slice(0, 3).join(", ") + (more > 0 ? ` and ${counted(more, "more node")}` : "");
+  return h("p.bad", null, `${each.workload} goes in circles: ${counted(each.pods, "pod")}, every ${span(each.everySeconds)}, over ${nodes}`);
+}
+
+/** Show the first of many, and the rest when asked. @param {HTMLElement[]} all @param {number} most @param {string} one @param {string} many */
+function folded(all, most, one, many) {
+  const rest = all.slice(most);
+  return [...all.slice(0, most), rest.length ? h("details", null, h("summary", null, `… and ${rest.length} more ${rest.length === 1 ? one : many}`), rest) : null];
+}
+
+/** @param {string} title @param {any[]} pods @param {(each: any) => string} why */
+function turns(title, pods, why) {
+  if (!pods || !pods.length) return null;
+  /** @type {Map<string, number>} */
+  const groups = new Map();
+  for (const each of pods) {
+    const words = `${each.workload || each.pod} — ${why(each) || each.node}`;
+    groups.set(words, (groups.get(words) || 0) + 1);
+  }
+  const rows = [...groups].map(([words, number]) => h("li", null, `${counted(number, "pod")} of ${words}`));
+  return h("div.card", null, h("h2", null, `${title}: ${pods.length}`), h("ul", null, folded(rows, GROUPS, "group", "groups")));
 }
 
 function player() {
@@ -273,13 +407,13 @@ function drawLanes() {
   /** @type {Map<string, any[]>} */
   const lanes = new Map();
   for (const one of answer.whatIf.leaving) lanes.set(one.workload, [...(lanes.get(one.workload) || []), one]);
-  const shown = [...lanes].slice(0, 60);
+  const shown = [...lanes].slice(0, LANES), rest = [...lanes].slice(LANES).reduce((sum, [, pods]) => sum + pods.length, 0);
   refill(place, h("table.lanes", null,
     h("caption.unseen", null, "When the pods of each workload leave, and where they go"),
     h("colgroup", null, h("col.c-owner"), h("col"), h("col.c-end")),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner", h("span.sub", null, "▮ placed elsewhere")), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
     h("tbody", null, shown.map(([name, pods]) => lane(name, pods, { moment, horizon, grace: answer.graceSeconds })))),
-  lanes.size > shown.length ? h("p.quiet", null, `and ${counted(lanes.size - shown.length, "more workload")}; weir what-if --all lists them`) : null);
+  lanes.size > shown.length ? h("p.quiet", null, `… and ${counted(lanes.size - shown.length, "more workload")} with ${counted(rest, "pod")} that leave; weir what-if --all lists them`) : null);
 }
 
 function axis() {
@@ -334,7 +468,7 @@ async function apply(body, command) {
 async function reality() {
   const found = await ask("reality");
   refill(parts.reality,
-    h("div.row", null, h("h2.grow", null, "Plan beside reality"), h("button.small", { type: "button", onclick: () => { parts.reality.hidden = true; again(); } }, "Done")),
+    h("div.row", null, h("h2.grow", null, "Plan beside reality"), h("button.small", { type: "button", onclick: () => { parts.reality.hidden = true; if (answer) outdated("The change was made."); } }, "Done")),
     h("p.quiet", null, parts.reality.dataset.done || ""),
     found.drain.length ? h("p.quiet", null, found.drain.slice(-3).join(" · ")) : null,
     found.checks.length ? h("table.checks", null,

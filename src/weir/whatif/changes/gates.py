@@ -1,4 +1,4 @@
-"""How are feature gates changed? Components are restarted, all or some, with other gates or as an older release."""
+"""Changes of feature gates: components are restarted, all or some, with other gates or as an older release."""
 
 from __future__ import annotations
 
@@ -57,6 +57,17 @@ class SetGates:
 
     def _changes(self, component: str) -> bool:
         return not self.components or component in self.components
+
+    def changed(self) -> list[str]:
+        """Return what differs afterwards: `gate/TaintTolerationCEL`, and the release if it is another one."""
+        names = sorted({*FEATURES, *(name for name, _ in self.settings)})
+        chosen = list(map(self.gates_of, filter(self._changes, COMPONENTS)))
+        gates = [
+            f"gate/{name}"
+            for name in names
+            if any(each.enabled(name) != self.before.enabled(name) for each in chosen)
+        ]
+        return [*gates, *([f"kubernetes/{self.to}"] if self.to else [])]
 
     def gates_of(self, component: str) -> Gates:
         """Return the gates that *component* has afterwards."""

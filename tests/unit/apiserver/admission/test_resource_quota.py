@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.apiserver.admission_world import create, ordinary, pod, stored, update
-from weir.apiserver.admission.quota_ledger import Ledger
-from weir.apiserver.admission.resource_quota import ResourceQuota
+from weir.apiserver.admission.resource_quota import Ledger, ResourceQuota
 from weir.errors import Forbidden
 from weir.objects.kinds import by_kind
 from weir.objects.quota_usage import in_scope, usage_of

@@ -2,8 +2,15 @@
 
 import pytest
 
-from weir.apiserver.aggregation.objects import at_start, availability, judged, of_definitions
+from weir.apiserver.aggregation.objects import (
+    at_start,
+    availability,
+    judged,
+    of_another_server,
+    of_definitions,
+)
 from weir.objects.kinds import groups
+from weir.objects.served_kinds import Registered, ServedKinds
 
 SPEC = {"group": "a.com", "version": "v1", "service": {"namespace": "ns", "name": "svc", "port": 443}}
 REMOTE = {"metadata": {"name": "v1.a.com"}, "spec": SPEC}
@@ -58,3 +65,51 @@ def test_a_verdict_is_written_once_and_keeps_its_time():
     assert (
         judged(said, ("False", "MissingEndpoints", "x"), "T2")["conditions"][0]["lastTransitionTime"] == "T1"
     )
+
+
+@pytest.fixture
+def served():
+    found = ServedKinds()
+    found.register(
+        {
+            ("far.example.com", "v1"): Registered(100, 10, True),
+            ("near.example.com", "v1"): Registered(100, 10, False),
+        }
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/far.example.com/v1",
+        "/apis/far.example.com/v1/",
+        "/apis/far.example.com/v1/namespaces/default/things/a/status",
+    ],
+)
+def test_everything_of_a_version_is_unavailable(served, path):
+    answer = of_another_server(path, served)
+    assert (answer.code, answer.body) == (503, b"service unavailable\n")
+    assert (
+        answer.content_type.startswith(b"text/plain")
+        and (b"X-Content-Type-Options", b"nosniff") in answer.headers
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/apis", "/apis/far.example.com", "/apis/far.example.com/v2", "/apis/far.example.com/v12/things"),
+        *("/apis/near.example.com/v1/things", "/api/far.example.com/v1", "/", "/apis//far.example.com/v1"),
+    ],
+)
+def test_everything_else_is_not_its_affair(served, path):
+    assert of_another_server(path, served) is None
+
+
+def test_what_is_registered_counts_as_a_change_only_when_it_is_one(served):
+    before = served.version
+    served.register(dict(served.registered))
+    assert served.version == before
+    served.register({})
+    assert served.version == before + 1 and of_another_server("/apis/far.example.com/v1", served) is None

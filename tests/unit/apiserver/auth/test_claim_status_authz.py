@@ -8,8 +8,8 @@ import pytest
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.auth.authn import User
+from weir.apiserver.auth.authz import CreateRights
 from weir.apiserver.auth.claim_status_authz import NODE_EXTRA, ClaimStatusRights
-from weir.apiserver.auth.create_authz import CreateRights
 from weir.apiserver.auth.rbac import Action, Decision
 from weir.errors import Forbidden, Invalid
 from weir.objects.kinds import by_kind

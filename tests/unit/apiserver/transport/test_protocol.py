@@ -446,21 +446,25 @@ async def test_an_answer_nobody_takes_is_given_up():
 
 async def test_the_oldest_connection_without_a_credential_makes_room(monkeypatch):
     monkeypatch.setattr(limits, "MOST_UNPROVEN", 3)
-    monkeypatch.setattr(limits, "UNPROVEN_SECONDS", 0)
     connections = Connections(echo, users)
     known = await converse(connections, b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: jane\r\n\r\n")
-    strangers = [await converse(connections) for _ in range(5)]
+    strangers = [await converse(connections, b"GET / HTTP/1.1\r\nHo") for _ in range(5)]
     assert [stranger.closed for stranger in strangers] == [True, True, False, False, False]
     assert not known.closed
 
 
-async def test_a_connection_has_time_to_show_a_credential_even_when_many_come_at_once(monkeypatch):
+async def test_more_connections_may_be_silent_than_speak_without_a_credential(monkeypatch):
+    """Many that came at once have a moment to show one, and a stranger's words cut off no silent one."""
     monkeypatch.setattr(limits, "MOST_UNPROVEN", 2)
-    monkeypatch.setattr(limits, "UNPROVEN_SECONDS", 1e6)
-    monkeypatch.setattr(limits, "MOST_FRESH", 4)
+    monkeypatch.setattr(limits, "MOST_SILENT_PLAIN", 4)
     connections = Connections(echo, users)
-    strangers = [await converse(connections) for _ in range(6)]
-    assert [stranger.closed for stranger in strangers] == [True, True, False, False, False, False]
+    silent = [await converse(connections) for _ in range(6)]
+    assert [each.closed for each in silent] == [True, True, False, False, False, False]
+    for each in silent[2:5]:
+        each.protocol.data_received(b"GET / HT")
+    assert [each.closed for each in silent[2:]] == [True, False, False, False]
+    silent[5].protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: jane\r\n\r\n")
+    assert not any(each.closed for each in silent[3:])
 
 
 async def test_one_user_has_a_bounded_number_of_connections_but_an_administrator_gets_in(monkeypatch):

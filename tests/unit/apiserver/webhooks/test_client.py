@@ -1,7 +1,9 @@
 """Claims about weir.apiserver.webhooks.client, against servers that misbehave on loopback."""
 
 import asyncio
+import gzip
 import socket
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +12,7 @@ from weir.apiserver.auth import pki
 from weir.apiserver.webhooks import client as module
 from weir.apiserver.webhooks.client import Endpoint, WebhookClient
 from weir.apiserver.webhooks.review import CallFailed
+from weir.client import connection
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -126,6 +129,102 @@ async def test_a_hook_that_hangs_holds_up_only_its_own_calls(client, credentials
         assert all(text.endswith("context deadline exceeded") for text in await asyncio.gather(*calls))
     assert (pool._open, len(pool._idle)) == (0, 0)
     hanging.close()
+
+
+def repeating(*parts: bytes):
+    """Return a server that sends the first part, then the others again and again until nobody takes them."""
+
+    async def serve(reader, writer):
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(parts[0])
+            for number in range(100_000):  # far more than anybody takes
+                writer.write(parts[1 + number % (len(parts) - 1)])
+                await writer.drain()
+        writer.transport.abort()
+
+    return serve
+
+
+@asynccontextmanager
+async def serving(serve, credentials):
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=pki.serving_context(credentials))
+    yield endpoint(server.sockets[0].getsockname()[1], credentials)
+    server.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+LARGE = b"x" * 1000
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ((HEAD, b"X-A: " + LARGE + b"\r\n"), "the head of the answer is larger than 20000 bytes"),
+        ((HEAD + b"X-A: ", LARGE), "the head of the answer is larger than 20000 bytes"),
+        ((b"", b"HTTP/1.1 103 Early\r\nLink: " + LARGE + b"\r\n\r\n"), "the head of the answer is larger than 20000"),
+        ((CHUNKED + b"0\r\n", b"X-A: " + LARGE + b"\r\n"), "the head of the answer is larger than 20000 bytes"),
+        ((CHUNKED + b"1\r\nx\r\n0\r\nX-A: ", LARGE), "the head of the answer is larger than 20000 bytes"),
+        ((CHUNKED, b"5;" + LARGE + b"\r\nhello\r\n"), "the head of the answer is larger than 20000 bytes"),
+        ((CHUNKED, b"3e8\r\n" + LARGE + b"\r\n"), "the answer is larger than 50000 bytes"),
+        ((HEAD + b"\r\n", LARGE), "the answer is larger than 50000 bytes"),
+        ((HEAD + b"Content-Length: 100000000\r\n\r\n", LARGE), "the answer is larger than 50000 bytes"),
+    ],
+)  # fmt: skip
+async def test_an_answer_without_end_is_refused_in_every_part(client, credentials, monkeypatch, parts, text):
+    monkeypatch.setattr(module, "MOST_ANSWER_BYTES", 50_000)
+    monkeypatch.setattr(connection, "MOST_HEAD_BYTES", 20_000)
+    async with serving(repeating(*parts), credentials) as where:
+        assert text in await failure(client, where, 30.0)
+
+
+async def test_chunks_of_one_byte_are_an_answer(client, credentials, monkeypatch):
+    monkeypatch.setattr(connection, "MOST_HEAD_BYTES", 1000)
+    answer = CHUNKED + b"1\r\nx\r\n" * 5000 + b"0\r\n\r\n"
+    async with Server(answer, pki.serving_context(credentials)) as server:
+        assert await client.post(endpoint(server.port, credentials), b"{}", 30) == b"x" * 5000
+
+
+@pytest.mark.parametrize(
+    "start", [HEAD + b"X-A: ", HEAD + b"Content-Length: 100000\r\n\r\n", CHUNKED + b"ffff\r\n"]
+)
+async def test_the_timeout_is_one_of_the_whole_exchange(client, credentials, start):
+    """Each byte comes well within it."""
+
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(start)
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.transport.abort()
+
+    async with serving(drip, credentials) as where:
+        text = await failure(client, where, 0.5)
+    assert text.endswith("context deadline exceeded")
+    assert client._pools[where]._open == 0
+
+
+async def test_a_compressed_answer_is_not_unpacked(client, credentials):
+    bomb = gzip.compress(bytes(10_000_000))
+    answer = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb
+    async with Server(answer, pki.serving_context(credentials)) as server:
+        assert await client.post(endpoint(server.port, credentials), b"{}", 5) == bomb
+        assert "accept-encoding" not in server.heads[0].lower()
+
+
+async def test_an_answer_that_ends_midway_is_a_failure(client, credentials):
+    async def half(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    async with serving(half, credentials) as where:
+        assert "the server closed the connection" in await failure(client, where)
 
 
 async def test_another_server_name_is_not_accepted(client, credentials):

@@ -19,8 +19,7 @@ from tests.unit.controllers.device_story import (
 from weir.controllers.devices import taint_eviction
 from weir.controllers.devices.eviction_queue import PodKey
 from weir.controllers.devices.resource_claim_steps import CLAIMS
-from weir.controllers.devices.taint_eviction import RULES, ObjectKey
-from weir.controllers.devices.taint_eviction_steps import EvictPod
+from weir.controllers.devices.taint_eviction import RULES, EvictPod, ObjectKey
 from weir.controllers.runtime.actions import Patch, WakeAt
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.metrics import ControllerMetrics

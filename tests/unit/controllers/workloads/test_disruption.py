@@ -10,13 +10,13 @@ from weir.controllers.runtime.actions import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.workloads.disruption import (
     BUDGETS,
+    SIZED,
     BudgetedPod,
     BudgetKey,
     Disruption,
     NamespaceBudgets,
     PickedPod,
 )
-from weir.controllers.workloads.expected_pods import SIZED
 from weir.gates import Gates
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, pod, printed, workload
 from weir.controllers.runtime.actions import Create, Delete, WakeAt
-from weir.controllers.runtime.create_backoff import LONGEST_PAUSE_SECONDS, CreateBackoff
 from weir.controllers.runtime.views import Pod
+from weir.controllers.runtime.worker import LONGEST_PAUSE_SECONDS, CreateBackoff
 from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
 from weir.controllers.workloads.failed_pod_backoff import LONGEST, EarlyLosses, Replacements
 from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets

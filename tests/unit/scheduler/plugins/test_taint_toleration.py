@@ -104,7 +104,7 @@ def test_answers_about_tolerations_once_seen_do_not_add_up(monkeypatch):
     judge = TaintJudge(ALL_FEATURES)
     judge.number(Taint("load", "7", "NoSchedule"))
     flags = [judge.tolerated([Toleration("load", "Lt", str(n))]).tolist() for n in range(100)]
-    assert flags == [[n > 7] for n in range(100)] and len(judge._known) <= 8
+    assert flags == [[n > 7] for n in range(100)] and len(judge._answers) <= 8
 
 
 # ── one class of pods and some nodes ──
@@ -212,6 +212,59 @@ def test_every_taint_that_keeps_a_pod_off_is_a_reason_with_what_was_tried():
     assert plugin.reasons(0, 1) == reasons
     tolerant, _ = bound(tolerating(EXISTS_A), node("n0", A, B))
     assert [reason.taint.key for reason in tolerant.reasons(0, 1)] == ["b"]
+
+
+def test_only_taints_that_a_node_carries_are_compared_and_counted():
+    engine = Engine(ALL_FEATURES)
+    engine.table.put_node(node("other", ("other", "", "NoSchedule")))
+    engine.table.put_node(node("n0", load("high")))
+    engine.place(pod(1))
+    judge = engine.judged_taints.judge
+    assert dict(judge.numeric) == {("Lt", "match"): 0, ("Lt", "no_match"): 0, ("Lt", "parse_error"): 1}
+    engine.table.put_node(node("n0", load(950)))
+    judge.unreadable.clear()
+    engine.place(pod(2))
+    assert judge.numeric["Lt", "parse_error"] == 1 and judge.numeric["Lt", "no_match"] == 1
+    assert not judge.unreadable
+    engine.table.put_node(node("n0"))
+    engine.place(pod(3))
+    engine.table.remove_node("n0")
+    engine.place(pod(4))
+    assert judge.numeric["Lt", "parse_error"] == 1 and judge.numeric["Lt", "no_match"] == 1
+
+
+def test_ten_nodes_with_one_taint_are_one_comparison():
+    engine = Engine(ALL_FEATURES)
+    engine.table.put_node(node("n0", load(7)))
+    for number in range(10):
+        engine.table.put_node(node(f"n{number}", load(500)))
+    engine.place(pod(900))
+    assert engine.judged_taints.judge.numeric["Lt", "match"] == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_taint_that_comes_back_is_judged_as_a_new_one(seed):
+    """Nodes whose taints come and go, held against the rule itself."""
+    rng, engine = random.Random(seed), Engine(ALL_FEATURES)
+    engine.table.put_node(node("other", ("other", "", "NoSchedule")))
+    carried = {}
+    for _ in range(200):
+        name = f"n{rng.randrange(4)}"
+        match rng.randrange(5):
+            case 0:
+                engine.table.remove_node(name)
+                carried.pop(name, None)
+            case 1:
+                engine.table.put_node(node(name))
+                carried[name] = []
+            case _:
+                values = rng.sample(["1", "5", "9", "high", "20"], rng.randrange(1, 3))
+                engine.table.put_node(node(name, *map(load, values)))
+                carried[name] = values
+        limit = rng.choice([0, 3, 6, 12, 30])
+        allowed = {n for n, values in carried.items() if all(v != "high" and int(v) < limit for v in values)}
+        answer = engine.place(pod(limit))
+        assert (answer.node in allowed) if isinstance(answer, Placement) else not allowed
 
 
 def test_reasons_about_many_taints_are_found_again_when_too_many_were_kept(monkeypatch):

@@ -65,6 +65,10 @@ def test_each_start_may_end_in_another_way():
         ("exit-code.c", "x", True),
         ("stop-seconds", "ignore", False),
         ("stop-seconds", "never", True),
+        ("ready-seconds", "never", False),
+        ("healthy-seconds", "never", True),
+        ("healthy-seconds", "ignore", True),
+        ("output", "hello", False),
         ("image-pull", "fail", False),
         ("image-pull", "often", True),
         ("colour", "red", False),  # not a setting

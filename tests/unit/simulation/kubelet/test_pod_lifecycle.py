@@ -13,8 +13,6 @@ from weir.simulation.kubelet.container import State
 from weir.simulation.kubelet.container_lifecycle import Ending
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import phase_of, status_of
-from weir.simulation.kubelet.programs.files import Files
-from weir.simulation.kubelet.programs.play import Stage
 
 DELETED = Ending()
 
@@ -393,10 +391,8 @@ def test_an_image_without_a_name_is_never_pulled():
     assert status["message"].endswith('couldn\'t parse image name "!!!": invalid reference format')
 
 
-def played(container, restart="Always", **spec):
-    pod = document(restart, containers=[{"name": "c", "image": "busybox", **container}], nodeName="n", **spec)
-    chance = random.Random(1)
-    return PodLife.begin(pod, Behaviour(pod, Life(), chance, Stage({}, Files(), chance)), 0.0)
+def started(container, restart="Always", annotations=None, **spec):
+    return begin(document(restart, annotations, [{"name": "c", "image": "busybox", **container}], **spec))
 
 
 def readiness(life):
@@ -405,17 +401,26 @@ def readiness(life):
 
 
 def test_a_readiness_probe_delays_being_ready():
-    life = played({"readinessProbe": {"httpGet": {"port": 80}, "initialDelaySeconds": 60}})
+    life = started({"readinessProbe": {"httpGet": {"port": 80}, "initialDelaySeconds": 60}})
     play(life, 30)
     assert (phase_of(life), readiness(life), life.due()) == ("Running", "False", 61.0)
     play(life, 70)
     assert readiness(life) == "True"
 
 
+@pytest.mark.parametrize(
+    ("annotations", "command"),
+    [({"ready-seconds": "never"}, ["x"]), ({}, ["false"]), ({}, ["sh", "-c", "sleep 2"])],
+)
+def test_a_readiness_probe_that_never_succeeds(annotations, command):
+    life = started({"readinessProbe": {"exec": {"command": command}}}, annotations=annotations)
+    play(life, 1000)
+    assert (phase_of(life), readiness(life)) == ("Running", "False")
+
+
 def test_a_liveness_probe_that_fails_ends_its_container():
     probe = {"exec": {"command": ["cat", "/tmp/health"]}, "periodSeconds": 1, "failureThreshold": 1}
-    script = "echo ok >/tmp/health; sleep 10; rm -rf /tmp/health; sleep 600"
-    life = played({"command": ["/bin/sh", "-c", script], "livenessProbe": probe})
+    life = started({"livenessProbe": probe}, annotations={"healthy-seconds": "10"})
     play(life, 40)
     (container,) = life.containers
     assert (container.starts, container.last.exit_code) == (3, 137)
@@ -424,38 +429,72 @@ def test_a_liveness_probe_that_fails_ends_its_container():
     ]
 
 
+def test_a_liveness_command_that_fails_ends_its_container():
+    life = started({"livenessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}})
+    play(life, 5)
+    assert life.containers[0].last.exit_code == 137
+
+
 def test_a_startup_probe_holds_back_the_containers_behind_a_sidecar():
     probe = {"exec": {"command": ["cat", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 60}
     sidecar = {"name": "s", "image": "busybox", "restartPolicy": "Always", "startupProbe": probe}
-    sidecar["command"] = ["sh", "-c", "sleep 5; touch /tmp/up; sleep 1000"]
-    life = played({}, initContainers=[sidecar])
+    life = started({}, annotations={"startup-seconds.s": "5"}, initContainers=[sidecar])
     play(life, 4)
     assert [look(each) for each in life.containers] == ["s runs", "c PodInitializing"]
     play(life, 10)
     assert [look(each) for each in life.containers] == ["s runs", "c runs"]
 
 
-@pytest.mark.parametrize(
-    ("script", "ended", "code"),
-    [
-        ("_term(){\n sleep 5\n exit 9\n}\ntrap _term SIGTERM\nwhile true; do sleep 1; done", 25.0, 9),
-        ("trap '' TERM; sleep 1000", 50.0, 137),
-        ("trap 'exit 0' TERM; sleep 1000", 20.0, 0),
-    ],
-)
-def test_a_trap_decides_what_follows_sigterm(script, ended, code):
-    life = played({"command": ["sh", "-c", script]}, "Never")
-    play(life, 20)
-    life.end(20.0, DELETED)
-    play(life, 100)
-    (container,) = life.containers
-    assert (container.ended.finished_at, container.ended.exit_code) == (ended, code)
-
-
 def test_a_pre_stop_command_takes_its_time():
     hook = {"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 15"]}}}
-    life = played({"command": ["sleep", "1000"], "lifecycle": hook})
+    life = started({"command": ["sleep", "1000"], "lifecycle": hook})
     play(life, 20)
     life.end(20.0, DELETED)
     play(life, 100)
     assert life.containers[0].ended.finished_at == 36.0
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code"), [({}, 9), ({"stop-exit-code": "4"}, 4), ({"stop-seconds": "ignore"}, 137)]
+)
+def test_a_trap_decides_the_exit_code_after_sigterm(annotations, code):
+    life = started({"command": ["sh", "-c", "trap 'exit 9' TERM; sleep 1000"]}, "Never", annotations)
+    play(life, 20)
+    life.end(20.0, DELETED)
+    play(life, 100)
+    assert life.containers[0].ended.exit_code == code
+
+
+def test_annotations_come_before_the_command():
+    life = started(
+        {"command": ["sh", "-c", "echo a; sleep 5; exit 3"]},
+        "Never",
+        {"run-seconds": "2", "exit-code": "4", "output": "b\n", "termination-message": "out of memory"},
+    )
+    play(life, 100)
+    ended = life.containers[0].ended
+    assert (ended.finished_at, ended.exit_code, ended.message) == (3.0, 4, "out of memory")
+    assert [each.output for each in life.take_printed()] == [((0.0, "b\n"),)]
+
+
+def test_a_container_that_is_stopped_leaves_no_message():
+    life = started({"command": ["sleep", "100"]}, annotations={"termination-message": "done"})
+    play(life, 20)
+    life.end(20.0, DELETED)
+    play(life, 100)
+    assert life.containers[0].ended.message == ""
+
+
+@pytest.mark.parametrize(
+    ("container", "outputs"),
+    [
+        ({"command": ["sh", "-c", "echo a; sleep 9; echo b"]}, [((0.0, "a\n"), (9.0, "b\n"))]),
+        ({"command": ["sleep", "9"]}, [()]),  # an empty log
+        ({"image": "registry.k8s.io/pause:3.10"}, []),
+        ({"command": ["unknown"]}, []),  # no log
+    ],
+)
+def test_output_is_known_when_the_container_starts(container, outputs):
+    life = started(container, "Never")
+    play(life, 2)
+    assert [each.output for each in life.take_printed()] == outputs

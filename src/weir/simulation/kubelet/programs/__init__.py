@@ -1,1 +1,0 @@
-"""Playback of simulated containers' commands, without running anything."""

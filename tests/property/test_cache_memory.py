@@ -1,0 +1,118 @@
+"""Memory of each cache of `weir.caches`, measured on a process of its own that is fed hostile variety.
+
+Not what a cache counts but what the process grows by: keys that are short and many, long, and long and nested.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weir
+from weir.caches import every
+
+ROOT = Path(__file__).parents[2]
+#: What a cache may make a process grow by, whatever it is fed.
+MOST_MIB = 48
+
+#: For each cache that has a bound: how it is called with the text *t*, which differs for every number *i*.
+FEEDERS = {
+    "weir.apiserver.auth.authn.parse_bearer": "parse_bearer('Bearer ' + t)",
+    "weir.apiserver.patches.apply._identifier": "_identifier(Owner(t, 'Update', t, ''))",
+    "weir.apiserver.patches.configuration.element_text": "element_text('f:' + t)",
+    "weir.apiserver.patches.fieldset._rank": "_rank('f:' + t)",
+    "weir.apiserver.registry.codec._prefix_of": "_prefix_of('/registry/pods/' + t + '/')",
+    "weir.apiserver.transport.bodies._manager": "_manager(t.encode())",
+    "weir.apiserver.transport.bodies._media_type": "_media_type(t.encode())",
+    "weir.apiserver.transport.negotiation.negotiate": "negotiate('application/json;x=' + t)",
+    "weir.apiserver.transport.paths.parse": "parse('GET', '/api/v1/namespaces/' + t)",
+    "weir.apiserver.webhooks.matching._compiled": "_compiled('object.x == ' + repr(t))",
+    "weir.cel.codegen.compile._compiled": "_codes('def f():\\n return ' + repr(t))",
+    "weir.cel.library.regex.compile_regex": "compile_regex('a' + t[-2000:])",
+    "weir.cel.library.semver._parse": "_remembered(t, False); _remembered('1.0.0-' + t, True)",
+    "weir.controllers.runtime.controller_refs._read_selector": "_read_selector(dumps({t: 'a'}).encode())",
+    "weir.customresources.values._regex": "_regex('a' + t[-300:])",
+    "weir.devices.eviction.moment": "moment(t)",
+    "weir.devices.expression.check_expression": "check_expression('device.driver == ' + repr(t))",
+    "weir.lowering.tolerations._read_originals": "_read_originals(dumps({t: {'key': t}}), 'x')",
+    "weir.lowering.triples._row": "read_table({'data': {t: dumps([t, t, t, t])}})",
+    "weir.objects.fast_decoder._quantity": "_quantity(d)",
+    "weir.objects.requests._amounts": "_amounts(((t, '1'),))",
+    "weir.objects.requests._nanos": "_nanos(d)",
+    "weir.objects.requests._plain_requests": "_plain_requests((((), ((t, '1'),)),))",
+    "weir.objects.times.parse_time": "parse_time('2026-01-01T00:00:00.' + d[2:] + 'Z')",
+    "weir.taints.operators._parse_integer": "_parse_integer(t); _parse_integer(d)",
+    "weir.validate.match_conditions._compiled": "_compiled('object.x == ' + repr(t), False)",
+    "weir.validate.meta._fine_label": "_fine_label((t, t))",
+    "weir.validate.registry.find_rule": "find_rule(t, t)",
+    "weir.validate.unknown_fields.find_kind_problem": "find_kind_problem(t, t)",
+    "weir.values.names._check_label_key": "check_label_key(t)",
+    "weir.values.quantity.parse_quantity": "parse_quantity(d)",
+    "weir.values.semver._tolerant": "_tolerant('1.0.0-' + t)",
+}
+FEED = """
+import random, sys
+from contextlib import suppress
+from json import dumps
+import {module} as module
+globals().update(vars(module))
+
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+def feed(count, text):
+    for i in range(count):
+        t, d = text % i, "1." + str(i) + "0" * (len(text) - 2)
+        with suppress(Exception):
+            {call}
+
+from weir.caches import every
+caches = [each for each in every([module]) if each.name == {name!r}]
+feed(3, "warm%d")
+assert any(each.size() for each in caches), "the feeder reaches the cache"
+before = memory()
+feed(2 * {most}, "short%d")
+feed(min(2 * {most}, 4000), "x" * 8192 + "%d")
+feed(400, "y" * 262_144 + "%d")
+feed(400, "[" * 131_072 + "%d" + "]" * 131_072)
+print(memory() - before)
+"""
+#: Bounded caches whose keys are the program's own.
+OWN_KEYS: dict[str, str] = {
+    "weir.policies.matching._rows_of": "kinds",
+    "weir.validate.context.context_for": "gates, subresources and flags",
+    "weir.validate.ratchet.options_for": "gates",
+    "weir.values.cron._knows_time_zones": "takes nothing",
+    "weir.values.timestamp._zone": "names of time zones that the machine has; others raise",
+}
+#: Not held to the bound yet, and why.
+OPEN = {
+    "weir.apiserver.flowcontrol.dispatcher.FlowControl._flows": "the key has the names of its user's groups",
+    "weir.cel.unify.parameters": "a type has a name of any length",
+    "weir.lowering.tolerations._judge": "to ask it compiles expressions, which a cache of their own keeps",
+}
+
+
+def bounds() -> dict[str, int]:
+    names = [
+        each.name for each in pkgutil.walk_packages(weir.__path__, "weir.") if "__main__" not in each.name
+    ]
+    caches = every([importlib.import_module(name) for name in names])
+    return {each.name: each.most for each in caches if each.most is not None}
+
+
+def test_every_bounded_cache_has_a_feeder():
+    assert bounds().keys() == FEEDERS.keys() | OWN_KEYS.keys() | OPEN.keys()
+
+
+@pytest.mark.parametrize("name", FEEDERS)
+def test_a_cache_takes_no_more_memory_than_it_may(name: str) -> None:
+    code = FEED.format(module=name.rpartition(".")[0], call=FEEDERS[name], name=name, most=bounds()[name])
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= MOST_MIB
