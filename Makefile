@@ -18,7 +18,7 @@ export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-real-time soak faults test test-fresh test-forecast fuzz hostile hostile-operator mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
+.PHONY: help setup demo demo-real-time soak faults test test-fresh test-forecast fuzz hostile hostile-operator mutants prove test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock test-ecosystem test-upstream clean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make hostile          hold 2,000 hostile connections for a minute, then 5,000 over TLS"
 	@echo "make hostile-operator send the operator 5,000 requests of strangers a second for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
+	@echo "make prove            make each statement of docs/coverage false: do its tests notice? (ROWS=5471-12)"
 	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
 	@echo "make faults           take parts of a highly available cluster away in turn, under load (SECONDS=x)"
 	@echo "make check            style and types"
@@ -103,6 +104,10 @@ test-forecast: $(READY)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants $(if $(REUSE),--reuse) $(if $(WRITE),--write) $(TESTS:%=--tests %) $(NAME)
 
+# Each statement of docs/coverage is made false in a copy of the checkout: its tests must fail (ROWS="5471-12 5721" for some).
+prove: $(READY)
+	$(BIN)/python -m tests.prove $(ROWS)
+
 # The oldest Python is tested in full by `make test`; a newer one differs in the standard library, which these meet.
 test-newest:
 	@newest=$$(sh tests/newest-python) || exit 1; \
@@ -119,6 +124,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.prove --check
 	$(BIN)/python -m tests.ui.check
 
 # The page of `weir ui` in a real Chromium; PICTURES=1 also writes those of the documentation anew.

@@ -12,8 +12,12 @@ import termios
 import time
 from contextlib import suppress
 
+import pytest
+
 from tests.e2e.test_up import kubectl, until, up
 from tests.e2e.warm import COLD, WARM
+
+pytestmark = pytest.mark.proves("5055-80", "5055-99")
 
 __all__ = ["kubectl"]
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.proves("5471-86", "5471-110", "5721-91", "5721-120", "5500-64", "5500-100")
+
 POD = """\
 apiVersion: v1
 kind: Pod

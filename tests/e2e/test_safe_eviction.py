@@ -5,7 +5,11 @@ Spec: dra.md 9 "Safe eviction procedure", 7.6.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.test_up import kubectl, pods, until, up
+
+pytestmark = pytest.mark.proves("5055-15", "5055-16", "5055-17", "5055-74", "5055-80")
 
 __all__ = ["kubectl"]
 

@@ -21,6 +21,8 @@ from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
 from weir.simulation.demo.story import ExpectedOutcome
 
+pytestmark = pytest.mark.proves("5471-85", "5721-91", "5500-63")
+
 ROWS = {
     "S-blog 1 payment-processor", "S-blog 1 batch-job", "S-blog 2", "S-blog 3", "S-blog how-to",
     "S-5471 story 1", "S-5471 story 2 strict", "S-5471 story 2 drop", "S-5471 story 3", "S-5471 caveat",

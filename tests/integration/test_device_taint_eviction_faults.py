@@ -32,6 +32,8 @@ from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 from weir.simulation.control_plane import local_client
 
+pytestmark = pytest.mark.proves("5055-20", "5055-25")
+
 MARKING, CANCELLING = "Marking for deletion", "Cancelling deletion"
 REFUSAL = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"made up","code":500}'
 
@@ -180,6 +182,7 @@ def nodes(count, devices=8):
     return [identified(slice_document(f"node-{n}", devices)) for n in range(count)]
 
 
+@pytest.mark.proves("5055-105")
 def test_ten_thousand_rules_stall_nobody():
     story = Story()
     take(story, *nodes(250))

@@ -9,6 +9,8 @@ import pytest
 
 from weir.simulation.cluster import Cluster
 
+pytestmark = pytest.mark.proves("5055-29")
+
 VERSION, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
 REQUEST = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": DRIVER}}]}}
 CONTAINER = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}

@@ -112,6 +112,24 @@ def pages():
     return before, after, later
 
 
+@pytest.mark.proves(
+    "5471-63",
+    "5471-105",
+    "5471-108",
+    "5471-109",
+    "5471-113",
+    "5721-50",
+    "5721-115",
+    "5721-116",
+    "5721-118",
+    "5721-119",
+    "5500-96",
+    "5500-97",
+    "5500-104",
+    "5500-123",
+    "5500-125",
+    "5055-100",
+)
 @pytest.mark.parametrize(("where", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
 def test_every_query_names_a_metric_that_is_there_and_moves(pages, where, query):
     before, *later = pages

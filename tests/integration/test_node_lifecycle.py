@@ -11,6 +11,8 @@ from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 
+pytestmark = pytest.mark.proves("5721-90", "1.35-7")
+
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 STRATEGIC = "application/strategic-merge-patch+json"
 

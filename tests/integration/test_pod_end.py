@@ -20,6 +20,8 @@ from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
 from weir.simulation.kubelet.run import Kubelets
 
+pytestmark = pytest.mark.proves("5721-112", "5500-93", "5055-27", "5055-28")
+
 
 @pytest.fixture
 def cluster():

@@ -7,6 +7,8 @@ import pytest
 from tests.integration.test_workloads import web
 from weir.simulation.cluster import Cluster
 
+pytestmark = pytest.mark.proves("5721-45", "5721-46", "5721-113", "5500-94")
+
 
 @pytest.fixture
 def cluster():

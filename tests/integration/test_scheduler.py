@@ -19,6 +19,8 @@ from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.run import Scheduler
 
+pytestmark = pytest.mark.proves("5471-85", "5721-90")
+
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 
 

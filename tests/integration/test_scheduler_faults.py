@@ -28,6 +28,8 @@ from weir.objects.requests import node_allocatable, total_requests
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 
+pytestmark = pytest.mark.proves("5471-126", "5500-115")
+
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 EVENTS = by_kind("events.k8s.io/v1", "Event")
 HEADERS = {"authorization": "Bearer admin-token"}

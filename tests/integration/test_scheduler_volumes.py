@@ -10,6 +10,8 @@ from tests.integration.test_scheduler import a_cluster
 from weir.objects.kinds import by_kind
 from weir.scheduler.profile_arguments import ProfileArguments
 
+pytestmark = pytest.mark.proves("5721-83", "5721-90")
+
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
 CLASSES = by_kind("storage.k8s.io/v1", "StorageClass")
 

@@ -73,6 +73,9 @@ DISABLE = {
 }
 
 
+@pytest.mark.proves(
+    "5471-98", "5721-104", "5721-111", "5500-69", "5500-73", "5500-79", "5500-80", "5500-91", "1.35-18"
+)
 @row("8.1", "enable order")
 def enable_order(walk):
     """Component by component: no pod is evicted or rejected on the way, and in the end it runs."""
@@ -96,6 +99,7 @@ def enable_order(walk):
     )
 
 
+@pytest.mark.proves("5471-49", "5721-33", "5721-97", "5721-114", "5500-79", "5500-82", "5500-95")
 @row("8.1", "disable order")
 def disable_order(walk):
     """Component by component: who runs stays until the controller-manager no longer knows why."""
@@ -112,6 +116,7 @@ def disable_order(walk):
     assert fates == expected
 
 
+@pytest.mark.proves("5721-114", "5500-95")
 @row("8.1", "before disabling: rewrite templates, delete pending pods")
 def prepared_disabling(walk):
     """Who was rewritten to plain tolerations first loses nothing when everything is switched off."""
@@ -131,6 +136,7 @@ def prepared_disabling(walk):
 # ── 8.2 a gate off, component by component ───────────────────────────────────────────────────────
 
 
+@pytest.mark.proves("5471-40", "5721-28", "5721-86", "5500-84", "5500-85")
 @row("8.2", "apiserver off: create rejected, update of pods that use it allowed")
 def apiserver_off(walk):
     walk.node()
@@ -169,6 +175,7 @@ def volume(walk, name):
     return walk.create("PersistentVolume", name, {"spec": spec}, seconds=5)
 
 
+@pytest.mark.proves("5721-86")
 @row("8.2", "apiserver off: node affinity and volumes too", "semver")
 def apiserver_off_affinity(walk):
     walk.node(taints=[], labels={"version": "1.30.2"})
@@ -181,6 +188,7 @@ def apiserver_off_affinity(walk):
     assert (old, refused, walk.phase("old")) == (("", ""), [True, True], "Running")
 
 
+@pytest.mark.proves("5721-76", "5721-98", "5721-107", "5500-63", "5500-72", "5500-83")
 @row("8.2", "scheduler off: pending with untolerated taint, no preemption")
 def scheduler_off(walk):
     walk.node()
@@ -196,6 +204,7 @@ def scheduler_off(walk):
     )
 
 
+@pytest.mark.proves("5500-63")
 @row("8.2", "scheduler off: PreferNoSchedule counts against the score")
 def scheduler_off_score(walk):
     walk.node("disliked", effect="PreferNoSchedule", labels={"good": "yes"})
@@ -209,6 +218,7 @@ def scheduler_off_score(walk):
     assert (walk.where("on"), walk.where("off")) == ("disliked", "plain")
 
 
+@pytest.mark.proves("5721-79", "5721-99")
 @row("8.2", "scheduler off: required affinity never matches", "semver")
 def scheduler_off_affinity(walk):
     walk.node(taints=[], labels={"version": "1.30.2"})
@@ -219,6 +229,7 @@ def scheduler_off_affinity(walk):
     assert (waiting, walk.phase("p")) == ("Pending", "Running")
 
 
+@pytest.mark.proves("5721-82", "5721-100")
 @row("8.2", "scheduler off: preferred affinity contributes nothing", "semver")
 def scheduler_off_preferred(walk):
     walk.node("a", taints=[])
@@ -251,6 +262,7 @@ def scheduler_off_volume(walk):
     assert (waiting, walk.phase("p")) == ("Pending", "Running")
 
 
+@pytest.mark.proves("5471-103", "5721-106", "5500-75", "5500-82", "5500-92")
 @row("8.2", "controllers off: running pods evicted at once")
 def controllers_off(walk):
     walk.node()
@@ -265,6 +277,7 @@ def controllers_off(walk):
     )
 
 
+@pytest.mark.proves("5500-14", "5500-53", "5500-76", "5500-87")
 @row("8.2", "controllers off: DaemonSet pods not created")
 def controllers_off_daemons(walk):
     walk.node(effect="NoSchedule")
@@ -275,6 +288,7 @@ def controllers_off_daemons(walk):
     assert (missing, walk.phases("agent")) == ([], ["Running"])
 
 
+@pytest.mark.proves("5500-53")
 @row("8.2", "controllers off: DaemonSet pods not continued")
 def controllers_off_running_daemons(walk):
     """An untolerated NoExecute taint ends them; NoSchedule alone lets them go on."""
@@ -291,6 +305,7 @@ def controllers_off_running_daemons(walk):
     assert (before, left) == (["Running", "Running"], ["other"])
 
 
+@pytest.mark.proves("5500-77", "5500-88")
 @row("8.2", "kubelet off: new pods rejected, running ones unaffected")
 def kubelet_off(walk):
     walk.node()
@@ -304,6 +319,7 @@ def kubelet_off(walk):
 # ── 8.3 skew scenarios ───────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.proves("5471-50", "5471-96", "5721-102", "5500-74")
 @row("8.3", "apiserver on, scheduler older: pending")
 def older_scheduler(walk):
     walk.node()
@@ -314,6 +330,7 @@ def older_scheduler(walk):
     assert (waiting, walk.phase("p")) == ("Pending", "Running")
 
 
+@pytest.mark.proves("5500-75", "5500-76")
 @row("8.3", "apiserver on, controller-manager old: evicted, DaemonSet pods missing")
 def older_controllers(walk):
     walk.node()
@@ -327,6 +344,7 @@ def older_controllers(walk):
     )
 
 
+@pytest.mark.proves("5471-95", "5721-101", "5500-77")
 @row("8.3", "apiserver on, kubelet off: bound, then rejected")
 def older_kubelet(walk):
     walk.node()
@@ -340,6 +358,7 @@ def older_kubelet(walk):
     )
 
 
+@pytest.mark.proves("5471-51", "5500-78")
 @row("8.3", "apiserver off, others on: no new use, existing pods evaluated")
 def only_the_server_off(walk):
     walk.pod("pending")
@@ -350,6 +369,7 @@ def only_the_server_off(walk):
     assert (bool(refusal), walk.phase("pending")) == (True, "Running")
 
 
+@pytest.mark.proves("5471-49", "5471-100", "5471-101", "5721-9", "5721-33", "5721-110", "5500-89", "5500-98")
 @row("8.3", "everything off, then on again: no migration")
 def off_and_on(walk):
     """The whole walk: running, pending and stored, through a downgrade and a second upgrade."""
@@ -372,6 +392,7 @@ def off_and_on(walk):
     )
 
 
+@pytest.mark.proves("5721-45", "5721-50", "5500-120")
 @row("8.3", "template uses it, apiserver off: endless 422, counted")
 def hot_template(walk):
     walk.node()
@@ -412,6 +433,7 @@ def older(*components):
     return ComponentGates(older=frozenset(components))
 
 
+@pytest.mark.proves("5500-74")
 @row("8.4", "scheduler, gate off: no match", *EXPRESSION_ONLY)
 def scheduler_gate_off(walk):
     walk.node("empty", taints=["maintenance=:NoSchedule"])
@@ -420,6 +442,7 @@ def scheduler_gate_off(walk):
     assert walk.phase("p") == "Pending"
 
 
+@pytest.mark.proves("5500-71")
 @row("8.4", "scheduler, field unknown: every empty-valued taint tolerated", *EXPRESSION_ONLY)
 def scheduler_field_unknown(walk):
     walk.node("valued", taints=["maintenance=soon:NoSchedule"])
@@ -521,6 +544,7 @@ def apiserver_duty(walk):
     assert (refusal, walk.evictions()) == ("", ["Marking for deletion Pod default/p"])
 
 
+@pytest.mark.proves("5500-63")
 @row("8.5", "scheduler: filter and hints")
 def scheduler_duty(walk):
     """A taint that changes to a tolerated value wakes the pod that waited because of it."""
@@ -532,6 +556,7 @@ def scheduler_duty(walk):
     assert (waiting, walk.phase("p")) == ("Pending", "Running")
 
 
+@pytest.mark.proves("5500-51")
 @row("8.5", "scheduler: spread policies")
 def scheduler_spread(walk):
     """With nodeTaintsPolicy Honor a zone counts only where its nodes' taints are tolerated."""
@@ -580,6 +605,7 @@ def scheduler_preemption(walk):
     assert (before, walk.phase("small"), walk.phase("important")) == (("Running", "Pending"), None, "Running")
 
 
+@pytest.mark.proves("5471-64")
 @row("8.5", "controller-manager: eviction timers and condition taints")
 def controllers_duty(walk):
     """It owns the time a toleration lasts and the taints that conditions stand for."""
@@ -594,6 +620,7 @@ def controllers_duty(walk):
     assert (before, walk.phase("p"), keys) == ("Running", None, ["sla", "node.kubernetes.io/pid-pressure"])
 
 
+@pytest.mark.proves("5471-64")
 @row("8.5", "kubelet: NoExecute admission")
 def kubelet_duty(walk):
     """NoSchedule does not concern it: only pods that need the feature for NoExecute are turned away."""
@@ -621,7 +648,10 @@ def kubelet_memory_pressure(walk):
     assert found == [("Running", None), ("Failed", "Evicted")]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.proves("5471-84")
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=getattr(row.check, "pytestmark", ()), id=str(row)) for row in ROWS]
+)
 def test_a_row_comes_out_as_written(row):
     walk = Walk(row.feature)
     try:
@@ -633,6 +663,7 @@ def test_a_row_comes_out_as_written(row):
 # ── the whole way ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.proves("5471-101", "5471-102", "5471-106", "5500-98")
 @pytest.mark.parametrize("name", sorted(FEATURES))
 def test_upgrade_downgrade_and_upgrade_again(name):
     """Off, on, off, on: each time in the written order; what is stored is never touched."""

@@ -14,6 +14,10 @@ from weir.errors import ApiError
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster, ComponentGates
 
+pytestmark = pytest.mark.proves(
+    "5055-84", "5055-89", "5055-90", "5055-91", "5055-92", "5055-96", "5055-97", "5055-98"
+)
+
 COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 TAINTS, RULES, DRA = "DRADeviceTaints", "DRADeviceTaintRules", "DynamicResourceAllocation"
 ON = ComponentGates()

@@ -11,6 +11,8 @@ from weir.errors import InternalError
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 
+pytestmark = pytest.mark.proves("5471-5")
+
 FLAKY = {"key": "failure-probability", "value": "15", "effect": "NoExecute"}
 
 

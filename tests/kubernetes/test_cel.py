@@ -28,6 +28,10 @@ from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
+pytestmark = pytest.mark.proves(
+    "5500-4", "5500-7", "5500-18", "5500-20", "5500-31", "5500-36", "5500-39", "5500-62", "5500-119"
+)
+
 TAINT = {"key": "example.com/a", "value": "5.4.0", "effect": "NoSchedule"}
 PATHS = {"taint.key": types.STRING, "taint.value": types.STRING, "taint.effect": types.STRING}
 DEVICE = {

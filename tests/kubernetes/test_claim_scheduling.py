@@ -23,6 +23,8 @@ from weir.scheduler.plugins.claim_reservation import FINALIZER
 from weir.scheduler.preemption import preempt
 from weir.scheduler.profile_arguments import ProfileArguments
 
+pytestmark = pytest.mark.proves("5055-60", "5055-95")
+
 GROUP = "resource.k8s.io/v1"
 CLASSES, SLICES = by_kind(GROUP, "DeviceClass"), by_kind(GROUP, "ResourceSlice")
 CLAIMS, RULES = by_kind(GROUP, "ResourceClaim"), by_kind(GROUP, "DeviceTaintRule")

@@ -17,6 +17,8 @@ from tests.kubernetes.programs import controller_manager
 from tests.kubernetes.real_server import real_server
 from tests.kubernetes.test_living import weir
 
+pytestmark = pytest.mark.proves("5055-80")
+
 VERSION, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 MERGE = "application/merge-patch+json"

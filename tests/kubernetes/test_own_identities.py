@@ -10,6 +10,8 @@ from tests.kubernetes.playground import Playground, template
 from tests.kubernetes.programs import controller_manager, scheduler
 from weir.cli.kubeconfig import kubeconfig
 
+pytestmark = pytest.mark.proves("5055-79")
+
 
 def let_in(server, folder, component):
     """Return a kubeconfig of *component*'s own."""

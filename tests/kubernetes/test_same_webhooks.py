@@ -11,6 +11,8 @@ from tests.kubernetes.requests import MERGE, Asked, pod
 from tests.kubernetes.test_same_requests import CONNECTIONS, PATIENCE_SECONDS, both_servers, call, masked
 from tests.kubernetes.webhook_answers import CASES, Case, configuration, running_webhooks
 
+pytestmark = pytest.mark.proves("5055-24")
+
 PODS = "/api/v1/namespaces/default/pods"
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 

@@ -29,6 +29,20 @@ from weir.scheduler.default_spread_selector import DefaultSpreadSelectors, Servi
 from weir.scheduler.preemption import preempt
 from weir.scheduler.preemption_eviction import Budget, disruption_budgets
 
+pytestmark = pytest.mark.proves(
+    "5471-10",
+    "5471-53",
+    "5471-70",
+    "5471-99",
+    "5471-119",
+    "5721-11",
+    "5721-90",
+    "5721-105",
+    "5721-128",
+    "5500-81",
+    "5500-107",
+)
+
 PODS, NODES, SPACES = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Namespace")
 PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 SERVICES, BUDGETS = by_kind("v1", "Service"), by_kind("policy/v1", "PodDisruptionBudget")

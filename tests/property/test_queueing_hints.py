@@ -11,6 +11,8 @@ from weir.gates import ALL_FEATURES
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.queueing_hints import node_events, pod_events
 
+pytestmark = pytest.mark.proves("5500-52")
+
 ROUNDS = 30
 
 

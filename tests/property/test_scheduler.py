@@ -10,6 +10,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
 
+pytestmark = pytest.mark.proves("5471-14", "5721-38")
+
 ZONES = ["a", "b", "c"]
 APPS = ["web", "db", "cache"]
 

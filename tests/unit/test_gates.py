@@ -21,17 +21,21 @@ from weir.gates import (
 )
 from weir.simulation.component_gates import ComponentGates
 
+pytestmark = pytest.mark.proves("5471-13", "5471-53", "5471-72", "5721-63")
+
 #: The commands that take `--feature-gates`, and an argument without which they would not get so far.
 COMMANDS = ["apiserver", "scheduler", "controller-manager", "kubelet", "up", "explain", "lint"]
 NUMERIC_OFF = "TaintTolerationComparisonOperators=false"
 
 
+@pytest.mark.proves("5471-89", "5721-93", "5500-66")
 def test_one_default_everywhere_the_features_of_the_keps_are_on():
     assert all(Gates().enabled(name) for name in FEATURES)
     assert Gates() == Gates.of(None) == Gates.of("") == Gates.of({}) == Options(Path()).gates == ALL_FEATURES
     assert ComponentGates() == ComponentGates.of(None) == ComponentGates.of({"kubelet": None})
 
 
+@pytest.mark.proves("5471-87", "5500-9")
 def test_kubernetes_default_is_one_setting_away():
     assert Gates.parse("AllAlpha=false") == KUBERNETES_DEFAULTS
     assert not (KUBERNETES_DEFAULTS.numeric or KUBERNETES_DEFAULTS.semver or KUBERNETES_DEFAULTS.cel)

@@ -12,6 +12,8 @@ from weir.apiserver.printers.tables import columns
 from weir.objects import schema
 from weir.objects.kinds import KINDS
 
+pytestmark = pytest.mark.proves("5471-120", "5721-129", "5500-108")
+
 
 @pytest.mark.parametrize("program", TABLES)
 def test_a_table_is_as_its_program_left_it(program):

@@ -22,6 +22,8 @@ from weir.errors import NotFound
 from weir.gates import ALL_FEATURES
 from weir.store.memory import MemoryStore
 
+pytestmark = pytest.mark.proves("5471-105")
+
 PODS = Labels("LIST", "", "v1", "pods", "", "namespace")
 
 

@@ -119,6 +119,7 @@ def rule(name: str, effect: str) -> dict[str, Any]:
     return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.mark.proves("5055-88")
 def test_effect_none_is_refused_before_1_35_unless_it_is_stored() -> None:
     def call(verb: str, path: str, body: Any = None, **more: Any) -> Any:
         answer = cluster._wait(

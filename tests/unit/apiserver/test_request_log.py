@@ -9,6 +9,8 @@ from weir.apiserver.request_log import WINDOW_SECONDS, RequestLog
 from weir.apiserver.transport.http import Request, Response
 from weir.errors import Forbidden, Invalid
 
+pytestmark = pytest.mark.proves("5500-122")
+
 WHY = "spec.tolerations[0].expression: Forbidden: may not be set"
 
 

@@ -15,6 +15,8 @@ from weir.cel.env import Env
 from weir.cel.library import KUBERNETES
 from weir.cel.source import CompileError
 
+pytestmark = pytest.mark.proves("5500-33")
+
 ENV = Env(KUBERNETES, {"x": types.INT})
 OTHER = Env(KUBERNETES, {"x": types.STRING})
 
@@ -55,6 +57,7 @@ def test_a_refusal_is_remembered_with_its_words() -> None:
     assert messages[0] == messages[1] and programs.misses == 1
 
 
+@pytest.mark.proves("5500-34")
 def test_threads_that_miss_together_wait_for_one_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, release = threading.Event(), threading.Event()
     calls = []

@@ -19,6 +19,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, read
 from weir.objects.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 
+pytestmark = pytest.mark.proves("5055-39", "5055-57", "5055-114")
+
 NODE = read(Node, {"metadata": {"name": "node-1", "labels": {"zone": "a"}}})
 CLASSES = {
     "gpu": device_class("gpu"),

@@ -19,6 +19,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Pod, Toleration, read
 from weir.objects.resource import DeviceTaint, ResourceClaim
 
+pytestmark = pytest.mark.proves("5055-55", "5055-64")
+
 HOT = DeviceTaint("hot", "", "NoExecute", "2026-01-01T12:00:00Z")
 
 

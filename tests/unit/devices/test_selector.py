@@ -15,6 +15,8 @@ from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.selector import Candidate, Question, RuleOutcome, Selection, selects
 from weir.objects.resource import DeviceID
 
+pytestmark = pytest.mark.proves("5055-4", "5055-21", "5055-69", "5055-70")
+
 EXPRESSIONS = Selectors()
 TEXTS = [
     "true",

@@ -14,6 +14,8 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import read
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
 
+pytestmark = pytest.mark.proves("5055-35", "5055-47", "5055-65", "5055-66", "5055-85")
+
 GPU = DeviceID(DRIVER, "node-1", "gpu-0")
 BROKEN = {"selectors": [{"cel": {"expression": "device.nope"}}]}
 MODEL = {"model": {"string": "a100"}}
@@ -41,6 +43,7 @@ def ids(found: Tracker, name: str = "s") -> list[int]:
 
 
 class TestMerging:
+    @pytest.mark.proves("5055-115")
     def test_own_taints_come_first_then_taint_slices_then_rules_by_name(self) -> None:
         found = tracker(
             rule("z", {}, "z:None"),
@@ -66,6 +69,7 @@ class TestMerging:
         assert "s" in found.remove_slice("t").slices
         assert texts(found) == [[]]
 
+    @pytest.mark.proves("5055-81")
     def test_without_the_gate_there_are_no_taints(self) -> None:
         off = Gates({"DRADeviceTaints": False})
         found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"), gates=off)

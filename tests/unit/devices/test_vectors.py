@@ -34,6 +34,21 @@ from weir.objects.core import Node, Toleration, read
 from weir.objects.resource import DeviceID, ResourceClaim
 from weir.scheduler.cycle import Placement
 
+pytestmark = pytest.mark.proves(
+    "5055-5",
+    "5055-31",
+    "5055-33",
+    "5055-34",
+    "5055-36",
+    "5055-37",
+    "5055-38",
+    "5055-45",
+    "5055-61",
+    "5055-62",
+    "5055-63",
+    "5055-78",
+)
+
 FOLDER = Path(__file__).parents[2] / "vectors" / "devices"
 TAINTS = yaml.safe_load((FOLDER / "taints.yaml").read_text())
 SCENARIOS = yaml.safe_load((FOLDER / "scenarios.yaml").read_text())
@@ -228,6 +243,7 @@ def run_both_tainted(vector: dict[str, Any]) -> None:
     assert [key for key, there in placed.items() if there] == [("tolerant", True)]
 
 
+@pytest.mark.proves("5055-53")
 @pytest.mark.parametrize("vector", [v for v in SCENARIOS if "run" in v], ids=lambda v: str(v["n"]))
 def test_a_scenario_comes_out_as_written(vector: dict[str, Any]) -> None:
     assert f"run_{vector['run']}" in globals(), "no such scenario"

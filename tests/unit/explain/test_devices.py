@@ -13,6 +13,8 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable
 from weir.world import World
 
+pytestmark = pytest.mark.proves("5055-112")
+
 Document = dict[str, Any]
 GROUP = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"

@@ -10,6 +10,8 @@ from weir.explain.observed import observed_pod
 from weir.objects.core import Pod, read
 from weir.world import World
 
+pytestmark = pytest.mark.proves("5500-56")
+
 REJECTED = (
     "Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
 )

@@ -1,9 +1,13 @@
 """Claims about weir.observe.expressions: cache hits and results of expressions are published by cache."""
 
+import pytest
+
 from weir.objects.core import Taint
 from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import Registry
 from weir.taints.expression import Expressions
+
+pytestmark = pytest.mark.proves("5500-48", "5500-105", "5500-112", "5500-125")
 
 
 def test_hits_misses_results_and_times_are_shown():

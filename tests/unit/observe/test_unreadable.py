@@ -11,6 +11,8 @@ from weir.observe.unreadable import AGAIN_SECONDS, MOST_PAIRS, UnreadableValues
 from weir.taints import expression
 from weir.taints.expression import Expressions
 
+pytestmark = pytest.mark.proves("5471-77", "5721-40", "5721-77")
+
 OFF = Gates({"TaintTolerationComparisonOperators": False})
 POD = ObjectRef("default", "web")
 

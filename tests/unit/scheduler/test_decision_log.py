@@ -9,6 +9,8 @@ import pytest
 from weir.observe.logs import configure
 from weir.simulation.cluster import Cluster
 
+pytestmark = pytest.mark.proves("5471-62", "5721-43", "5721-81", "5500-117")
+
 POD = """
 apiVersion: v1
 kind: Pod

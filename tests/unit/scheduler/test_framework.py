@@ -35,6 +35,7 @@ def message(engine, *tolerations):
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
 
 
+@pytest.mark.proves("5471-45", "5471-61", "5721-25", "5721-39", "5500-116")
 @pytest.mark.parametrize(
     ("toleration", "taint", "words"),
     [
@@ -65,6 +66,7 @@ def test_upstreams_words_stay_selectable():
     assert said == "0/2 nodes are available: 2 node(s) had untolerated taint(s)."
 
 
+@pytest.mark.proves("5471-111", "5721-121", "5500-101", "5500-118")
 def test_a_message_of_ordinary_size_is_exact():
     said = message(engine_with([f"sla={n}" for n in (100, 200, 300, 300)]))
     assert said == (
@@ -73,6 +75,7 @@ def test_a_message_of_ordinary_size_is_exact():
     )
 
 
+@pytest.mark.proves("5471-122")
 @pytest.mark.parametrize("nodes", [20, 400, 2000])
 def test_many_distinct_values_are_counted_not_listed(nodes):
     said = message(engine_with([f"sla={1000 + n}" for n in range(nodes)] + ["gpu=1"] * 7))

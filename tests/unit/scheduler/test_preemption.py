@@ -9,6 +9,8 @@ from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import Diagnosis
 from weir.scheduler.preemption import DisruptionBudget, NoPreemption, preempt
 
+pytestmark = pytest.mark.proves("1.35-16")
+
 
 def node(name, cpu="1", taints=()):
     return read(Node, {"metadata": {"name": name}, "spec": {"taints": list(taints)},

@@ -12,6 +12,8 @@ from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.profiling import PluginProfiler
 from weir.simulation.cluster import Cluster
 
+pytestmark = pytest.mark.proves("5500-124")
+
 
 def node(name, zone, cpu="4"):
     return read(

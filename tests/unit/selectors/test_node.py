@@ -23,6 +23,19 @@ TIER = NodeSelectorRequirement("tier", "In", ("gpu",))
 FIELD = NodeSelectorRequirement("metadata.name", "In", ("n1",))
 
 
+@pytest.mark.proves(
+    "5471-17",
+    "5721-3",
+    "5721-8",
+    "5721-11",
+    "5721-22",
+    "5721-27",
+    "5721-54",
+    "5721-60",
+    "5721-80",
+    "5721-89",
+    "1.35-22",
+)
 @pytest.mark.parametrize(
     "vector", VECTORS, ids=lambda v: f"{v['operator']}-{v.get('values')}-{v.get('label')}"
 )
@@ -37,10 +50,12 @@ def matches(*terms):
     return selects(NodeSelector(terms), {"tier": "gpu"}, "n1", ALL_FEATURES)
 
 
+@pytest.mark.proves("5721-89")
 def test_terms_are_ored():
     assert matches(NodeSelectorTerm((NodeSelectorRequirement("no", "Exists"),)), NodeSelectorTerm((TIER,)))
 
 
+@pytest.mark.proves("5721-89")
 def test_requirements_of_a_term_are_anded():
     assert not matches(NodeSelectorTerm((TIER, NodeSelectorRequirement("no", "Exists"))))
 
@@ -52,6 +67,7 @@ def test_expressions_and_fields_are_anded():
     )
 
 
+@pytest.mark.proves("5721-89")
 def test_an_empty_term_and_an_empty_selector_match_nothing():
     assert not matches(NodeSelectorTerm()) and not matches()
 

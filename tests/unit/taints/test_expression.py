@@ -19,9 +19,12 @@ from weir.taints.expression import (
 from weir.taints.operators import Outcome
 from weir.taints.toleration import tolerates
 
+pytestmark = pytest.mark.proves("5500-61")
+
 DEV = Taint("env.example.com/dev", "6.1.0", "NoSchedule")
 
 
+@pytest.mark.proves("5500-27", "5500-58", "5500-59", "5500-65")
 @pytest.mark.parametrize(
     ("expression", "taint", "outcome"),
     [
@@ -41,12 +44,14 @@ def test_only_true_is_a_match(expression: str, taint: Taint, outcome: Outcome) -
     assert evaluate(expression, taint) is outcome
 
 
+@pytest.mark.proves("5500-2", "5500-6", "5500-57")
 def test_a_toleration_with_an_expression_asks_it_about_every_effect() -> None:
     toleration = Toleration(expression="taint.key == 'a'")
     effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
     assert all(tolerates(toleration, Taint("a", "", effect), ALL_FEATURES) for effect in effects)
 
 
+@pytest.mark.proves("5500-8", "5500-18", "5500-28", "5500-39", "5500-65")
 @pytest.mark.parametrize(
     ("expression", "kind", "message"),
     [
@@ -77,10 +82,12 @@ def test_the_api_refuses_in_its_own_words(expression: str, kind: str, message: s
     assert check_expression(expression) == (kind, message)
 
 
+@pytest.mark.proves("5500-18")
 def test_the_api_accepts_what_it_can_afford() -> None:
     assert check_expression("taint.key.split('.').exists(p, p == 'gpu')") is None
 
 
+@pytest.mark.proves("5500-32")
 @pytest.mark.parametrize(
     "expression", ["taint['key'] == 'a'", "'key' in taint", "taint.all(x, true)", "size(taint) > 0"]
 )
@@ -89,6 +96,7 @@ def test_a_taint_is_no_map(expression: str) -> None:
     assert refusal is not None and refusal.kind == "invalid"
 
 
+@pytest.mark.proves("5500-19", "5500-119")
 @pytest.mark.parametrize(
     "expression", ["taint.timeAdded == 'x'", "cel.bind(k, taint.key, k == 'a')", "node.name == 'x'"]
 )
@@ -108,6 +116,7 @@ def test_a_judgement_names_the_part_that_decided_and_the_cost() -> None:
     )
 
 
+@pytest.mark.proves("5500-27")
 def test_a_judgement_carries_the_error() -> None:
     judgement = decide("semver(taint.value).major() > 5", Taint("a", "x.y.z"))
     assert (judgement.outcome, judgement.error) == (
@@ -116,6 +125,7 @@ def test_a_judgement_carries_the_error() -> None:
     )
 
 
+@pytest.mark.proves("5500-119")
 def test_a_judgement_of_a_broken_text_carries_its_issues() -> None:
     judgement = decide("taint.", Taint("a"))
     assert judgement.outcome is Outcome.EXPRESSION_FAILED and judgement.error.startswith("ERROR: <input>:1:7")
@@ -125,6 +135,7 @@ def test_fields_read_are_known_without_evaluating() -> None:
     assert fields_read("has(taint.value) || taint.effect == 'NoExecute'") == {"value", "effect"}
 
 
+@pytest.mark.proves("5500-35")
 def test_the_estimate_is_that_of_the_declared_sizes() -> None:
     assert estimate("taint.key == taint.value") == (5, 11)
 
@@ -139,12 +150,14 @@ def test_a_taint_itself_has_no_size() -> None:
     assert estimate("dyn(taint) == taint") == (3, 3)
 
 
+@pytest.mark.proves("5500-25", "5500-45", "5500-49", "5500-113")
 def test_each_component_has_its_own_programs() -> None:
     one, other = Expressions(), Expressions()
     one.evaluate("true", DEV)
     assert (len(one.programs), len(other.programs)) == (1, 0)
 
 
+@pytest.mark.proves("5500-24", "5500-25")
 def test_a_second_question_compiles_nothing() -> None:
     expressions = Expressions()
     for _ in range(3):
@@ -199,6 +212,7 @@ def test_what_does_not_compile_costs_nothing_and_says_why():
     ) and judged.error
 
 
+@pytest.mark.proves("5500-26", "5500-29")
 def test_the_limits_are_those_of_the_kep():
     assert (MAX_BYTES, ENV.cost_limit) == (10 * 1024, 1_000_000)
 

@@ -1,5 +1,6 @@
 """Numeric comparisons are counted once per distinct taint and toleration, by how they came out."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from weir.objects.core import Taint, Toleration
 from weir.taints.judge import TaintJudge
 from weir.taints.operators import Outcome
 from weir.taints.toleration import tolerates
+
+pytestmark = pytest.mark.proves("5471-46", "5471-48", "5471-115", "5721-125")
 
 
 def judged(*tolerations):
@@ -69,6 +72,7 @@ def test_every_taint_is_judged_as_by_itself_whenever_it_came(steps, numeric):
         assert judge.tolerated(asked).tolist() == plain == judge.tolerated(asked).tolist()
 
 
+@pytest.mark.proves("5471-43")
 def test_what_is_known_is_not_compared_again():
     judge = TaintJudge(ALL_FEATURES)
     for value in ("5", "6"):

@@ -5,6 +5,8 @@ import pytest
 from weir.objects.core import Taint
 from weir.taints.notation import DEVICE_EFFECTS, TaintNotationError, parse_taint, taint_document
 
+pytestmark = pytest.mark.proves("1.35-19")
+
 
 @pytest.mark.parametrize(
     ("text", "taint"),

@@ -13,6 +13,8 @@ from weir.taints.eviction import stay
 from weir.taints.operators import Outcome
 from weir.taints.toleration import compares, find_tolerating, tolerates, untolerated
 
+pytestmark = pytest.mark.proves("5471-81", "1.35-3")
+
 VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "tolerations.yaml").read_text())
 
 
@@ -30,12 +32,30 @@ def taint_of(vector):
     return read(Taint, {"key": "k", "effect": "NoSchedule", **vector["taint"]})
 
 
+@pytest.mark.proves(
+    "5471-2",
+    "5471-7",
+    "5471-66",
+    "5471-67",
+    "5721-2",
+    "5721-7",
+    "5721-12",
+    "5721-52",
+    "5721-78",
+    "5721-88",
+    "5500-5",
+    "5500-10",
+    "5500-11",
+    "1.35-8",
+    "1.35-9",
+)
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: str(v["n"]))
 def test_the_worked_examples_match_or_not_as_written(vector):
     found = find_tolerating(tolerations_of(vector), taint_of(vector), gates_of(vector))
     assert (found is not None) == vector["match"]
 
 
+@pytest.mark.proves("5471-38", "5721-21", "5721-37", "5721-44")
 @pytest.mark.parametrize("vector", [v for v in VECTORS if "outcome" in v], ids=lambda v: str(v["n"]))
 def test_a_refusal_says_why(vector):
     (toleration,) = tolerations_of(vector)
@@ -51,6 +71,7 @@ def test_a_matching_toleration_lasts_for_its_seconds(vector):
 int64s = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.proves("5471-2", "5471-11")
 @given(limit=int64s, value=int64s)
 def test_gt_and_lt_split_every_pair_of_different_values(limit, value):
     taint = Taint("k", str(value), "NoSchedule")
@@ -58,6 +79,7 @@ def test_gt_and_lt_split_every_pair_of_different_values(limit, value):
     assert sum(verdicts) == (limit != value)
 
 
+@pytest.mark.proves("5471-38", "5471-76", "5721-21", "5721-44")
 @given(op=st.sampled_from(["", "Equal", "Exists", "Lt", "Gt", "SemverLt", "SemverGt", "SemverEq", "Other"]),
        asked=st.text(max_size=12), found=st.text(max_size=12))  # fmt: skip
 def test_no_value_ever_raises(op, asked, found):

@@ -18,6 +18,8 @@ from tests.golden.recording import RECORDED
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.validate import validate
 
+pytestmark = pytest.mark.proves("5471-57")
+
 AREAS = (
     "pod_tolerations", "affinity", "pod_updates", "nodes", "volumes", "extra", "generic", "gate_off", "deletes",
     "patches", "dra", "device_taint",

@@ -31,6 +31,9 @@ def preferred(*expressions):
     return {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
 
 
+@pytest.mark.proves(
+    "5721-65", "5721-73", "5721-74", "5721-86", "5721-109", "5500-41", "5500-42", "5500-61", "5500-90"
+)
 @pytest.mark.parametrize(
     ("old", "spared"),
     [
@@ -57,18 +60,21 @@ def test_a_pod_may_go_on_with_what_it_was_stored_with(old, spared):
     assert pod_options(OFF, {"containers": [], **old}) == Options(shares=False, **spared)
 
 
+@pytest.mark.proves("5721-86", "5500-90")
 def test_without_an_old_spec_the_gates_decide():
     assert pod_options(ALL_FEATURES, None) == options_for(ALL_FEATURES)
     assert pod_options(ALL_FEATURES, None).allows(SEMVER_COMPARISON)
     assert not pod_options(OFF, None).allows(SEMVER_COMPARISON)
 
 
+@pytest.mark.proves("5721-65")
 @pytest.mark.parametrize("gates", [OFF, ALL_FEATURES])
 def test_what_a_gate_allows_needs_no_ratchet(gates):
     found = pod_options(gates, {"containers": []})
     assert all(found.allows(gate) == gates.enabled(gate) for gate in EXTENDED) and found.allows("")
 
 
+@pytest.mark.proves("5721-75")
 @pytest.mark.parametrize(
     ("affinity", "spared"),
     [

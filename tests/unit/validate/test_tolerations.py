@@ -16,6 +16,8 @@ from weir.validate.tolerations import (
     validate_tolerations_update,
 )
 
+pytestmark = pytest.mark.proves("5471-81", "5500-61")
+
 ALL = Options(frozenset(EXTENDED))
 
 
@@ -23,6 +25,7 @@ def said(toleration, options=ALL):
     return [(error.field, error.detail) for error in validate_expression(toleration, "at", options)]
 
 
+@pytest.mark.proves("5500-21", "5500-38", "5500-44")
 @pytest.mark.parametrize("field", ["key", "value", "operator", "effect"])
 def test_an_expression_stands_alone(field):
     assert said({"expression": "true", field: "x"}) == [("at.expression", MIXED)]
@@ -41,6 +44,7 @@ def padded(size, character="x"):
     return text + " " * (size - len(text.encode()))
 
 
+@pytest.mark.proves("5500-17", "5500-30", "5500-40", "5500-43", "5500-110")
 @pytest.mark.parametrize(
     ("size", "too_long"),
     [(EXPRESSION_MAX_BYTES - 1, False), (EXPRESSION_MAX_BYTES, False), (EXPRESSION_MAX_BYTES + 1, True)],
@@ -59,6 +63,7 @@ def test_an_expression_that_cannot_be_made_a_program_is_an_internal_error():
     )
 
 
+@pytest.mark.proves("5500-22", "5500-37", "5500-90")
 def test_gate_off_says_so_and_nothing_else():
     assert said({"expression": "(", "key": "x"}, Options()) == [("at.expression", CEL_OFF)]
 

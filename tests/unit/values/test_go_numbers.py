@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.floats import FloatError, format_fixed, format_float, parse_float
 
+pytestmark = pytest.mark.proves("5471-55")
+
 
 @pytest.mark.parametrize(
     ("text", "nanoseconds"),

@@ -17,11 +17,13 @@ from weir.values.integer import (
 NOT_CANONICAL = "must be a valid decimal integer in canonical form"
 
 
+@pytest.mark.proves("5471-15", "5471-68")
 @pytest.mark.parametrize("text", ["0", "7", "950", "-5", str(INT64_MIN), str(INT64_MAX)])
 def test_canonical_integers_are_read(text):
     assert parse_integer(text) == int(text)
 
 
+@pytest.mark.proves("5471-55")
 @pytest.mark.parametrize(
     "text", ["12345678901234567890", "9223372036854775808", "-9223372036854775809", "1" * 5000]
 )
@@ -30,6 +32,7 @@ def test_canonical_integers_beyond_64_bits_are_out_of_range(text):
         parse_integer(text)
 
 
+@pytest.mark.proves("5471-37", "5471-42", "5471-55", "5471-80")
 @pytest.mark.parametrize(
     "text",
     ["00", "01", "0950", "-01", "-0", "+5", "+0", "-", "+", " 5", "5 ", "1 0", "95.5", "1e3", "0x10", "1_000", "1,000",
@@ -54,6 +57,7 @@ def test_the_plain_parse_quotes_what_it_cannot_read():
     assert str(refused.value) == 'strconv.ParseInt: parsing "a\\"b": invalid syntax'
 
 
+@pytest.mark.proves("5471-37")
 @given(st.integers(INT64_MIN, INT64_MAX))
 def test_every_int64_is_canonical_in_its_own_decimal_form(number):
     assert parse_integer(str(number)) == number

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from weir.values.semver import SemverError, find_tolerant, parse_strict, parse_tolerant
 
+pytestmark = pytest.mark.proves("5721-32")
+
 VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "semver.yaml").read_text())
 
 
+@pytest.mark.proves("5721-13", "5721-24", "5721-88")
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: repr(v["text"]))
 def test_a_text_is_read_or_refused_as_recorded(vector):
     if "version" in vector:
@@ -28,6 +31,7 @@ PRECEDENCE = [
 ]  # fmt: skip
 
 
+@pytest.mark.proves("5721-5", "5721-88")
 def test_precedence_is_total_and_as_the_specification_orders_it():
     backwards = PRECEDENCE[::-1]
     assert sorted(backwards, key=lambda text: parse_tolerant(text).key) == PRECEDENCE

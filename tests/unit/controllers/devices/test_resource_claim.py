@@ -20,6 +20,8 @@ from weir.errors import Invalid
 from weir.gates import ALL_FEATURES, Gates
 from weir.simulation.cluster import Cluster
 
+pytestmark = pytest.mark.proves("5055-29")
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}}

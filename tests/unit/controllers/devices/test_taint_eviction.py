@@ -25,6 +25,8 @@ from weir.controllers.runtime.pod_eviction import Evicted
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 
+pytestmark = pytest.mark.proves("5055-113")
+
 KIND_POD, KIND_RULE = by_kind("v1", "Pod"), by_kind(VERSION, "DeviceTaintRule")
 NAME = "device-taint-eviction-controller"
 LONG = 1800  # events are kept for an hour
@@ -40,12 +42,14 @@ def devices():
 # ── one pod ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.proves("5055-3", "5055-26", "5055-58")
 def test_a_rule_deletes_the_pod_that_uses_the_device(devices):
     devices.use(1)
     devices.put(rule_document())
     assert (devices.leaving, devices.told()) == (["p-0000"], [MARKING])
 
 
+@pytest.mark.proves("5055-3")
 def test_a_drivers_taint_deletes_it_as_well(devices):
     devices.use(1)
     devices.put(slice_document(devices={"gpu-0": [taint("a:NoExecute")]}))
@@ -120,6 +124,7 @@ def test_more_seconds_than_there_are_never_come(devices):
     assert devices.leaving == []
 
 
+@pytest.mark.proves("5055-26")
 def test_the_claims_own_tolerations_count_and_not_the_pods(devices):
     devices.put(slice_document())
     devices.claim("c", "node-0/gpu-0", tolerations=(tolerate(),))
@@ -285,6 +290,7 @@ def seconds_until_all_left(devices, count, limit=200.0, step=0.05):
     return pytest.approx(passed, abs=1.5 * step)
 
 
+@pytest.mark.proves("5055-52", "5055-54", "5055-77")
 @pytest.mark.parametrize(
     "rules, seconds",
     [
@@ -305,6 +311,7 @@ def test_25_pods_leave_as_fast_as_their_taints_allow(devices, rules, seconds):
     assert seconds_until_all_left(devices, 25) == seconds
 
 
+@pytest.mark.proves("5055-52", "5055-77")
 def test_pods_of_different_taints_do_not_wait_for_each_other(devices):
     devices.use(20)
     for number in range(20):
@@ -316,6 +323,7 @@ def test_pods_of_different_taints_do_not_wait_for_each_other(devices):
     assert len(devices.leaving) == 20
 
 
+@pytest.mark.proves("5055-18", "5055-77")
 def test_a_rate_raised_midway_applies_from_then_on(devices):
     devices.use(25)
     devices.put(rule_document(evictionsPerSecond=1))
@@ -337,6 +345,7 @@ def test_the_first_to_leave_are_those_whose_time_came_first(devices):
     assert devices.leaving == [f"p-{number:02}" for number in range(15, 30)]
 
 
+@pytest.mark.proves("5055-67")
 def test_a_restart_forgets_the_buckets_and_evicts_nobody_twice(devices):
     devices.use(25)
     devices.put(rule_document(evictionsPerSecond=1))

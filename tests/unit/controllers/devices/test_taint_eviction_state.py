@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,8 @@ from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+
+pytestmark = pytest.mark.proves("5055-19", "5055-71", "5055-72")
 
 
 def documents():

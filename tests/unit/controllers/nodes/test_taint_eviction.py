@@ -14,6 +14,8 @@ from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.observe.logs import Log
 
+pytestmark = pytest.mark.proves("5471-12", "5500-54", "5500-62")
+
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 POD = TimerKey("default", "p")
@@ -110,6 +112,7 @@ def test_thirty_seconds_bound_a_matching_toleration():
     assert Story([tolerate(seconds=30)]).taint(taint()).after(LONG).evicted_after == 30
 
 
+@pytest.mark.proves("5471-29", "1.35-12")
 @pytest.mark.parametrize(
     "entry, good, bad",
     [

@@ -22,6 +22,8 @@ from weir.scheduler.framework import Diagnosis, PluginError
 from weir.scheduler.preemption import NoPreemption, preempt
 from weir.scheduler.profile_arguments import ProfileArguments
 
+pytestmark = pytest.mark.proves("5055-59")
+
 NOWHERE = "0/2 nodes are available: {}."
 
 
@@ -165,6 +167,7 @@ class TestFilter:
         scene.now += timedelta(seconds=300)
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
 
+    @pytest.mark.proves("5055-60")
     def test_an_untolerated_noschedule_taint_does_not_part_a_claim_from_its_device(self) -> None:
         scene = Scene()
         scene.put(rule("r", {}, "a:NoSchedule"))

@@ -24,6 +24,8 @@ from weir.scheduler.queueing_hints import node_events
 from weir.scheduler.reasons import UnmetAffinity, UnmetProfileAffinity, WrongLabel
 from weir.selectors.node import match_requirement
 
+pytestmark = pytest.mark.proves("5721-41")
+
 UNREADABLE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 

@@ -11,6 +11,8 @@ from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.queueing_hints import node_events, own_events
 from weir.scheduler.reasons import Cordoned
 
+pytestmark = pytest.mark.proves("5500-50", "5500-62")
+
 KEY = "node.kubernetes.io/unschedulable"
 
 

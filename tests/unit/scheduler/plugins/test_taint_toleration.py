@@ -20,6 +20,10 @@ from weir.taints.expression import Expressions
 from weir.taints.judge import TaintJudge
 from weir.taints.operators import Outcome
 
+pytestmark = pytest.mark.proves(
+    "5471-4", "5471-12", "5471-69", "5471-70", "5471-81", "5721-61", "5500-46", "5500-63"
+)
+
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 

@@ -9,6 +9,8 @@ from weir.scheduler.cycle import Engine
 from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.volumes import SELECTED_NODE, CSIDriver, CSIStorageCapacity
 
+pytestmark = pytest.mark.proves("5721-59", "5721-83")
+
 
 def test_a_missing_claim_is_named():
     assert Cluster().place(pod("data")) == (

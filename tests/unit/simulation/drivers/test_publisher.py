@@ -22,6 +22,8 @@ from weir.simulation.drivers.publisher import Plan, PoolLocation, device_class, 
 from weir.simulation.kubelet.node_classes import CLASSES, ClassError, NodeClass, node_document
 from weir.validate import validate
 
+pytestmark = pytest.mark.proves("5055-43", "5055-86")
+
 NODE = PoolLocation.on_node("n1", "u1")
 HOT = {"key": "gpu.example.com/overheated", "effect": "NoSchedule"}
 WORSE = {"key": "budget", "value": "8", "effect": "NoExecute"}

@@ -8,6 +8,8 @@ from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Node, Pod, read
 from weir.simulation.kubelet.admit import admit, admit_system, needs_admission
 
+pytestmark = pytest.mark.proves("5500-55")
+
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "3"}
 
 

@@ -9,6 +9,8 @@ from weir.objects.core import read
 from weir.objects.volumes import PersistentVolume
 from weir.simulation.kubelet.preparation import mount_problem
 
+pytestmark = pytest.mark.proves("5721-18")
+
 REFUSED = 'MountVolume.NodeAffinity check failed for volume "disk" : no matching NodeSelectorTerms'
 
 

@@ -1,0 +1,1 @@
+"""Proofs of docs/coverage: changes that make each statement false, and the tests that must notice."""

@@ -1,0 +1,280 @@
+"""Makes the statements of docs/coverage false one by one and runs the tests that carry their ids: `make prove`.
+
+`*.yaml` beside this module hold what is tried. `{rows, file, old, new}` is the smallest change of the code (below
+src/weir) that makes the statements of the rows false; `{rows, unbreakable}` says why none does. A row is proven when
+one of its tests fails with the change and passes without. All runs in a copy of the checkout, never in itself.
+`--check` reads only syntax and fails for a row without a test and for a test of a row that is not there: `make check`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from docs import coverage
+
+#: Of each row: its tests by outcome.
+Results = dict[str, dict[str, list[str]]]
+FOLDER = Path(__file__).parent
+STORIES = "integration/test_demo.py"
+#: These need a Kubernetes that takes minutes to build (`make kubernetes`).
+NOT_HERE = ("kubernetes/", "ecosystem/")
+ARGUMENTS = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=120"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the code that makes statements false, or the reason why none does."""
+
+    rows: tuple[str, ...]
+    file: str = ""
+    old: str = ""
+    new: str = ""
+    unbreakable: str = ""
+
+
+def changes() -> list[Change]:
+    """Return everything that is tried, in the order of the files."""
+    entries = [entry for path in sorted(FOLDER.glob("*.yaml")) for entry in yaml.safe_load(path.read_text())]
+    return [Change(**{**entry, "rows": tuple(entry["rows"])}) for entry in entries]
+
+
+def problems(
+    rows: Sequence[coverage.Row], proofs: Mapping[str, Sequence[str]], tried: Iterable[Change]
+) -> Iterator[str]:
+    """Yield what rows, markers and changes do not agree on."""
+    ids = Counter(row.id for row in rows)
+    yield from (f"{row_id} is the id of {count} rows" for row_id, count in ids.items() if count > 1)
+    yield from (
+        f"{tests[0]} proves {row_id}, which is no row" for row_id, tests in proofs.items() if not ids[row_id]
+    )
+    excused: set[str] = set()
+    changed: set[str] = set()
+    for change in tried:
+        yield from (f"tests/prove: {row_id} is no row" for row_id in change.rows if not ids[row_id])
+        (excused if change.unbreakable else changed).update(change.rows)
+    yield from (
+        f"tests/prove: {row_id} is both changed and unbreakable" for row_id in sorted(excused & changed)
+    )
+    for row in rows:
+        shown = (
+            row.outcome == "process" or row.id in proofs or any(e.startswith("story:") for e in row.evidence)
+        )
+        if not shown and row.id not in excused:
+            yield f"{row.id} ({row.says}) has no test: mark one with @pytest.mark.proves({row.id!r})"
+
+
+@dataclass
+class Selected:
+    """pytest plugin that runs the tests of some rows and stops as soon as each of them has a test that failed."""
+
+    rows: set[str]
+    broken: set[str]
+    every: bool
+    outcomes: dict[str, list[str]] = field(default_factory=dict)
+    _rows_of: dict[str, set[str]] = field(default_factory=dict)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        stories: dict[str, set[str]] = {}
+        for row in all_rows():
+            for name in stories_of(row):
+                stories.setdefault(name, set()).add(row.id)
+        for item in items:
+            rows = {row_id for mark in item.iter_markers("proves") for row_id in mark.args}
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+                rows.update(getattr(item.module, "PROVES", {}).get(item.callspec.id, ()))
+                if item.nodeid.partition("[")[0] == f"tests/{STORIES}::test_a_story_comes_out_as_specified":
+                    rows.update(stories.get(item.callspec.id, ()))
+            self._rows_of[item.nodeid] = rows & self.rows
+        items[:] = [item for item in items if self._rows_of[item.nodeid] and item.nodeid not in self.broken]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        result = yield
+        failed = {
+            row
+            for node, outcome in self.outcomes.items()
+            if "failed" in outcome
+            for row in self._rows_of[node]
+        }
+        if failed >= self.rows and not self.every:
+            item.session.shouldfail = "every row has a test that failed"
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.outcomes.setdefault(report.nodeid, []).append(report.outcome)
+
+    def result(self) -> Results:
+        """Return of each row which tests passed, failed and were skipped."""
+        found: Results = {row: {} for row in self.rows}
+        for node, outcomes in self.outcomes.items():
+            outcome = next((each for each in ("failed", "skipped") if each in outcomes), "passed")
+            for row in self._rows_of[node]:
+                found[row].setdefault(outcome, []).append(node)
+        return found
+
+
+def all_rows() -> list[coverage.Row]:
+    """Return the rows of all documents."""
+    return [row for document in coverage.DOCUMENTS for row in coverage.rows(document)]
+
+
+def stories_of(row: coverage.Row) -> list[str]:
+    """Return the stories that a row names."""
+    return [each.removeprefix("story:") for each in row.evidence if each.startswith("story:")]
+
+
+def files_of(rows: Iterable[str]) -> list[str]:
+    """Return the files of tests that carry the ids of *rows*, below tests/."""
+    wanted = set(rows)
+    marked = {test for row_id in wanted for test in coverage.proofs().get(row_id, ())}
+    files = {test.partition("::")[0].partition("[")[0] for test in marked}
+    if any(row.id in wanted and stories_of(row) for row in all_rows()):
+        files.add(STORIES)
+    return sorted(file for file in files if not file.startswith(NOT_HERE))
+
+
+class Copy:
+    """A copy of the checkout in which one file at a time is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=coverage.ROOT, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        for name in filter(None, listed.split("\0")):
+            if (coverage.ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(coverage.ROOT / name, folder / name)
+        subprocess.run([sys.executable, "-m", "compileall", "-q", "src"], cwd=folder, check=True)
+
+    def run(self, rows: Iterable[str], broken: Iterable[str] = (), *, every: bool = False) -> Results:
+        """Return the outcomes of the tests of *rows*; raises RuntimeError if they could not be collected."""
+        request = json.dumps({"rows": sorted(rows), "broken": sorted(broken), "every": every})
+        answer = self.root / "answer.json"
+        answer.unlink(missing_ok=True)
+        paths = os.pathsep.join((str(self.root / "src"), str(self.root)))
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.prove", "--child", request],
+            cwd=self.root, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+        )  # fmt: skip
+        if not answer.exists():
+            raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
+        found: Results = json.loads(answer.read_text())
+        return found
+
+    def try_change(self, change: Change, broken: Iterable[str], *, every: bool) -> Results:
+        """Return what the tests of a change's rows say with it; raises ValueError if its old text is not there once."""
+        file = self.root / "src" / "weir" / change.file
+        text = file.read_text()
+        if text.count(change.old) != 1:
+            raise ValueError(f"{change.file} has the old text {text.count(change.old)} times")
+        kept = file.with_suffix(".kept")
+        shutil.copy2(file, kept)
+        try:
+            self._write(file, text.replace(change.old, change.new))
+            return self.run(change.rows, broken, every=every)
+        finally:
+            self._write(file, text)
+            shutil.copy2(kept, file)
+            kept.unlink()
+
+    @staticmethod
+    def _write(file: Path, text: str) -> None:
+        file.write_text(text)
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()  # two versions written within a second can have the same size
+
+
+def prove(wanted: Sequence[str], *, every: bool) -> int:
+    """Try the changes of some rows (all when none is given) and say which were not noticed; returns the exit code."""
+    tried = [
+        change
+        for change in changes()
+        if not wanted or any({row, row.partition("-")[0]} & set(wanted) for row in change.rows)
+    ]
+    unnoticed, proven, excused = [], set(), set()
+    with tempfile.TemporaryDirectory(prefix="weir-prove-") as folder:
+        copy = Copy(Path(folder))
+        rows = {row for change in tried if not change.unbreakable for row in change.rows}
+        before = copy.run(rows, every=True) if rows else {}
+        broken = {node for found in before.values() for node in found.get("failed", ())}
+        for node in sorted(broken):
+            print(f"{node} fails without any change and proves nothing")
+        for change in tried:
+            if change.unbreakable:
+                excused.update(change.rows)
+                continue
+            try:
+                results = copy.try_change(change, broken, every=every)
+            except (ValueError, RuntimeError) as error:
+                unnoticed.append(f"{', '.join(change.rows)}: {error}")
+                print(unnoticed[-1], flush=True)
+                continue
+            for row, found in results.items():
+                failed = found.get("failed", [])
+                if failed:
+                    proven.add(row)
+                    print(f"{row} proven by {' '.join(failed if every else failed[:1])}", flush=True)
+                    continue
+                counts = (
+                    ", ".join(f"{len(nodes)} {outcome}" for outcome, nodes in found.items()) or "no test ran"
+                )
+                unnoticed.append(f"{row}: {change.file}: {change.old!r} → {change.new!r}: {counts}")
+                print(f"NOT {unnoticed[-1]}", flush=True)
+    known = {row.id for row in all_rows() if row.outcome != "process"}
+    print(
+        f"{len(proven)} rows proven, {len(excused)} with a reason why not, {len(known - proven - excused)} not tried"
+    )
+    print("\n".join(unnoticed) or "every change was noticed")
+    return bool(unnoticed)
+
+
+def child(request: Mapping[str, Any]) -> None:
+    """Run the tests of some rows in this process and write what they said to answer.json."""
+    rows = [str(row) for row in request["rows"]]
+    plugin = Selected(set(rows), set(request["broken"]), bool(request["every"]))
+    code = pytest.main(
+        [*ARGUMENTS, "--hypothesis-profile=mutants", *(f"tests/{file}" for file in files_of(rows))],
+        plugins=[plugin],
+    )
+    if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        Path("answer.json").write_text(json.dumps(plugin.result()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
+    parser.add_argument(
+        "rows", nargs="*", help="only these rows: ids such as 5471-12, or 5471 for all of a document"
+    )
+    parser.add_argument("--check", action="store_true", help="only compare rows and markers")
+    parser.add_argument(
+        "--every", action="store_true", help="run every test of a row, not only until one fails"
+    )
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(json.loads(given.child))
+        return 0
+    if given.check:
+        found = list(problems(all_rows(), coverage.proofs(), changes()))
+        print("\n".join(found), end="\n" if found else "")
+        return bool(found)
+    return prove(given.rows, every=given.every)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Claims about the proofs of docs/coverage: rows and tests agree, and a change that no test notices is reported."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docs import coverage
+
+from tests.prove.__main__ import Change, all_rows, changes, problems
+
+
+def row(row_id: str, *evidence: str) -> coverage.Row:
+    return coverage.Row(row_id, "Goals", "it works", (), evidence)
+
+
+def test_every_row_has_a_test_and_every_marker_a_row() -> None:
+    assert list(problems(all_rows(), coverage.proofs(), changes())) == []
+
+
+@pytest.mark.parametrize(
+    "rows, proofs, tried, said",
+    [
+        ([row("1-1")], {}, [], ["1-1 (it works) has no test: mark one with @pytest.mark.proves('1-1')"]),
+        ([row("1-1"), row("1-1")], {"1-1": ["a.py"]}, [], ["1-1 is the id of 2 rows"]),
+        ([], {"1-1": ["a.py::test_a"]}, [], ["a.py::test_a proves 1-1, which is no row"]),
+        ([], {}, [Change(("1-1",), "a.py", "a", "b")], ["tests/prove: 1-1 is no row"]),
+        (
+            [row("1-1", "story:s")],
+            {},
+            [Change(("1-1",), "a.py", "a", "b"), Change(("1-1",), unbreakable="so")],
+            ["tests/prove: 1-1 is both changed and unbreakable"],
+        ),
+        ([row("1-1", "bench:x")], {}, [Change(("1-1",), unbreakable="a cost")], []),
+        ([row("1-1", "process"), row("1-2", "story:s"), row("1-3")], {"1-3": ["a.py"]}, [], []),
+    ],
+)
+def test_what_does_not_agree_is_named(rows, proofs, tried, said) -> None:
+    assert list(problems(rows, proofs, tried)) == said
+
+
+MODULE = """
+import pytest
+pytestmark = [pytest.mark.proves("1-1")]
+PROVES = {"a case": ("1-2", "1-3")}
+
+@pytest.mark.proves("1-4", "1-5")
+@pytest.mark.parametrize("n", [0, pytest.param(1, marks=pytest.mark.proves("1-6"))])
+async def test_it(n): ...
+
+class Tests:
+    @pytest.mark.proves("1-7")
+    def test_in_it(self): ...
+"""
+
+
+def test_markers_are_read_wherever_they_stand() -> None:
+    assert list(coverage._marked(ast.parse(MODULE))) == [
+        ("", "1-1"),
+        ("[a case]", "1-2"),
+        ("[a case]", "1-3"),
+        ("::test_it", "1-4"),
+        ("::test_it", "1-5"),
+        ("::test_it", "1-6"),
+        ("::Tests::test_in_it", "1-7"),
+    ]
+
+
+TESTS = """
+import pytest
+PROVES = {"one": ("1-2",)}
+
+@pytest.mark.proves("1-1")
+def test_a(): assert 0
+
+@pytest.mark.parametrize("n", ["one", "two"])
+def test_b(n): assert n == "two"
+
+@pytest.mark.proves("1-3")
+def test_c(): pass
+
+@pytest.mark.proves("1-1")
+def test_d(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "rows, broken, every, found",
+    [
+        (["1-1"], [], False, {"1-1": {"failed": ["test_a"]}}),
+        (["1-1"], [], True, {"1-1": {"failed": ["test_a"], "passed": ["test_d"]}}),
+        (["1-1"], ["test_a"], False, {"1-1": {"passed": ["test_d"]}}),
+        (["1-2", "1-3"], [], False, {"1-2": {"failed": ["test_b[one]"]}, "1-3": {"passed": ["test_c"]}}),
+    ],
+)
+def test_the_tests_of_a_row_run_until_one_fails(tmp_path: Path, rows, broken, every, found) -> None:
+    (tmp_path / "test_x.py").write_text(TESTS)
+    code = (
+        "import json, pytest; from tests.prove.__main__ import Selected;"
+        f"plugin = Selected(set({rows}), set({[f'test_x.py::{name}' for name in broken]}), {every});"
+        f"pytest.main(['-qq', '-p', 'no:xdist', '--rootdir', {str(tmp_path)!r}, {str(tmp_path)!r}], plugins=[plugin]);"
+        "print('ANSWER' + json.dumps(plugin.result()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=coverage.ROOT)
+    answer = json.loads(done.stdout.partition("ANSWER")[2])
+    named = {
+        row_id: {outcome: [node.partition("::")[2] for node in nodes] for outcome, nodes in outcomes.items()}
+        for row_id, outcomes in answer.items()
+    }
+    assert named == found
