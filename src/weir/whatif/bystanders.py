@@ -4,8 +4,9 @@ A copy of a large cluster would spend its time on pods that nothing happens to. 
 table of nodes, where they take room, ports and devices' places and are seen by affinity and spreading, and are left out
 of the copy's API together with their owners. Alive are:
 
-- pods on the nodes that the change is made to, or on nodes that are not well or whose taints they may not stay with;
-  pods that wait, end, or have claims to devices; pods whose owner wants more or fewer than it has;
+- pods on the nodes that the change is made to, unless it only taints them and they tolerate that for ever; pods on
+  nodes that are not well or whose taints they may not stay with; pods that wait, end, or have claims to devices; pods
+  whose owner wants more or fewer than it has;
 - every other pod of their owners, and of the Deployment above them; but of a ReplicaSet that is not itself changed
   only those: it is taken to want fewer by as many as are left out;
 - every pod of a budget that counts one of them, and of a namespace whose quota does;
@@ -31,14 +32,14 @@ from msgspec.structs import replace
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import should_run, template_pod
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.core import Pod, PodStatus, Taint, ViewError, read
+from weir.objects.core import Pod, PodStatus, Taint, Toleration, ViewError, read
 from weir.objects.kinds import KINDS
 from weir.objects.pod_reader import SnapshotPod, relevant_volumes
 from weir.objects.requests import has_allocated_resources
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.selectors.labels import from_object, parse
 from weir.taints.eviction import stay
-from weir.taints.toleration import EVICTING
+from weir.taints.toleration import BLOCKING, EVICTING, untolerated
 from weir.whatif.changes import (
     AddNodes,
     Apply,
@@ -114,6 +115,7 @@ class _Scope:
     """What a change is made to."""
 
     nodes: set[str] = field(default_factory=set)
+    tainted: dict[str, list[Document]] = field(default_factory=dict)  #: node → its taints at any time
     workloads: set[tuple[str, str, str]] = field(default_factory=set)  #: kind, namespace, name
     moves_daemons: bool = False  #: a DaemonSet may want a pod where it had none
 
@@ -170,12 +172,17 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
     for change in changes:
         if isinstance(change, TaintNodes | Cordon | Drain | Label | DeleteNode):
             chosen = set(_chosen(change.nodes.names, change.nodes.selector, nodes))
-            found.nodes |= chosen
             found.moves_daemons |= isinstance(change, Label | DeleteNode)
-            if isinstance(change, TaintNodes):
-                found.moves_daemons |= any(
-                    _takes_away(change, nodes[name]) for name in chosen if name in nodes
-                )
+            if not isinstance(change, TaintNodes):
+                found.nodes |= chosen
+                continue
+            for name in chosen & nodes.keys():
+                found.moves_daemons |= _takes_away(change, nodes[name])
+                before = found.tainted.get(name) or (nodes[name].get("spec") or {}).get("taints") or []
+                found.tainted[name] = [
+                    *before,
+                    *(each for each in change.change(before) if each not in before),
+                ]
         elif isinstance(change, AddNodes):
             found.moves_daemons = True
         elif isinstance(change, Scale | Rollout):
@@ -345,8 +352,10 @@ def _alive(
 ) -> _Alive:
     """Return who lives in the copy."""
     touched = scope.nodes | {name for name, node in nodes.items() if _is_unwell(node)}
-    evicting = {
-        name: taints for name, node in nodes.items() if name not in touched and (taints := _evicting(node))
+    tainted = {
+        name: taints
+        for name, node in nodes.items()
+        if name not in touched and (taints := _taints_to_bear(node, scope.tainted.get(name)))
     }
     stays: dict[tuple[str, PodClass], bool] = {}
     uids = {each["metadata"].get("uid", "") for each in documents if _identity(each) in scope.workloads}
@@ -359,10 +368,10 @@ def _alive(
         if not stirs and template.steadfast and not daemons:
             continue
         lost = bool(node) and node not in home
-        if not lost and not ended and node in evicting:
+        if node in tainted and not (ended and node not in scope.tainted):
             judged = (node, template.pod_class)
             if judged not in stays:
-                stays[judged] = stay(evicting[node], template.pod_class.tolerations, gates).for_ever
+                stays[judged] = _bears(tainted[node], template.pod_class.tolerations, gates)
             lost = not stays[judged]
         weak = below is not None and template.priority < below and not ended
         if stirs or lost or weak or (template.daemon and daemons):
@@ -407,10 +416,16 @@ def _is_unwell(node: Document) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") != "True" for c in conditions)
 
 
-def _evicting(node: Document) -> tuple[Taint, ...]:
-    """Return the taints of a node that make pods leave."""
-    taints = (node.get("spec") or {}).get("taints") or ()
-    return tuple(read(Taint, taint) for taint in taints if taint.get("effect") in EVICTING)
+def _taints_to_bear(node: Document, changed: list[Document] | None) -> tuple[Taint, ...]:
+    """Return the taints that a pod must tolerate to be left out: all that a change sets, else those that evict."""
+    taints = (node.get("spec") or {}).get("taints") or () if changed is None else changed
+    effects = EVICTING if changed is None else BLOCKING
+    return tuple(read(Taint, taint) for taint in taints if taint.get("effect") in effects)
+
+
+def _bears(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], gates: Gates) -> bool:
+    """Return whether a pod stays with *taints* for ever, and could come back."""
+    return stay(taints, tolerations, gates).for_ever and not untolerated(taints, tolerations, gates)
 
 
 def _identity(document: Document) -> tuple[str, str, str]:

@@ -296,13 +296,59 @@ def test_a_daemons_pods_that_stir_live():
     ],
 )
 def test_a_daemons_pods_that_tolerate_less_may_be_moved(toleration):
-    assert alive(divided(*daemon(toleration))) == ["on-a", "on-b"]
+    assert alive(divided(*daemon(toleration), change=Drain(A))) == ["on-a", "on-b"]
 
 
 def test_only_a_daemons_pods_stay_for_all_they_tolerate():
-    assert alive(
-        divided(workload("StatefulSet/db", 1), pod("db-0", "a", "StatefulSet/db", tolerations=EVERYTHING))
-    ) == ["db-0"]
+    db = (workload("StatefulSet/db", 1), pod("db-0", "a", "StatefulSet/db", tolerations=EVERYTHING))
+    assert alive(divided(*db, change=Drain(A))) == ["db-0"]
+
+
+# ── whom a taint does not touch ──
+
+
+def on_a(*tolerations: Document, **more: Any) -> tuple[Document, ...]:
+    return workload("StatefulSet/db", 1), pod("db-0", "a", "StatefulSet/db", tolerations=tolerations, **more)
+
+
+HOT_TOLERATED = {"operator": "Exists", "key": "hot"}
+
+
+def test_pods_that_tolerate_a_new_taint_for_ever_only_take_room():
+    found = divided(*on_a(HOT_TOLERATED))
+    assert (alive(found), alive(found, "StatefulSet"), seated(found)) == ([], [], {"a": ["default/db-0"]})
+
+
+@pytest.mark.parametrize(
+    ("toleration", "change"),
+    [
+        ({**HOT_TOLERATED, "effect": "NoExecute", "tolerationSeconds": 5}, HOT),
+        ({**HOT_TOLERATED, "effect": "NoSchedule"}, HOT),
+        ({**HOT_TOLERATED, "effect": "NoExecute"}, tainted("hot:NoSchedule")),  # it could not come back
+        (HOT_TOLERATED, tainted("other:NoExecute")),
+        (HOT_TOLERATED, Cordon(A)),
+    ],
+)
+def test_pods_that_a_taint_evicts_later_or_keeps_from_coming_back_live(toleration, change):
+    assert alive(divided(*on_a(toleration), change=change)) == ["db-0"]
+
+
+def test_a_pod_must_tolerate_all_taints_of_its_node_at_any_time():
+    both = [HOT_TOLERATED, {"operator": "Equal", "key": "k", "value": "1"}]
+    nodes = [node("a", "NoExecute"), node("b")]
+    assert alive(divided(*on_a(HOT_TOLERATED), nodes=nodes)) == ["db-0"]
+    assert alive(divided(*on_a(*both), change=tainted("k=1:NoExecute"), nodes=nodes)) == ["db-0"]
+    exists = {"operator": "Exists", "key": "k"}
+    assert alive(divided(*on_a(exists), change=tainted("k=1:NoExecute"), nodes=nodes)) == []
+
+
+def test_pods_of_a_tainted_node_that_is_also_drained_or_unwell_live():
+    others, db = on_a(HOT_TOLERATED)
+    found = Population([*NODES, others], [db]).divide([HOT, Drain(A)])
+    assert found is not None
+    assert alive(found) == ["db-0"]
+    unwell = node("a", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
+    assert alive(divided(others, db, nodes=[unwell, node("b")])) == ["db-0"]
 
 
 # ── what is changed ──

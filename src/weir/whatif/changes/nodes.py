@@ -74,10 +74,12 @@ class Taint:
     def make(self, cluster: ChangedCluster) -> list[str]:
         nodes = self.nodes.find(cluster)
         self._check_removals(nodes)
-        cluster.patch_all(
-            "Node",
-            {node["metadata"]["name"]: {"spec": {"taints": self._taints(node) or None}} for node in nodes},
-        )
+        patches = {}
+        for node in nodes:
+            taints = self.change(_node_taints(node))
+            _check_taints(taints)
+            patches[node["metadata"]["name"]] = {"spec": {"taints": taints or None}}
+        cluster.patch_all("Node", patches)
         return []
 
     def _check_removals(self, nodes: Sequence[Document]) -> None:
@@ -91,15 +93,14 @@ class Taint:
                 where = f"node {lacking[0]} has no" if self.nodes.names else "none of these nodes has a"
                 raise ChangeError(f"{where} taint {edit.taint.key}{effect}")
 
-    def _taints(self, node: Document) -> list[Document]:
-        taints = _node_taints(node)
+    def change(self, taints: Sequence[Document]) -> list[Document]:
+        """Return the taints of a node that had *taints* before."""
         for edit in self.edits:
             replaced = _same(taints, edit.taint)
             taints = [taint for taint in taints if taint not in replaced]
             if not edit.removes:
-                taints.append(taint_document(edit.taint))
-        _check_taints(taints)
-        return taints
+                taints = [*taints, taint_document(edit.taint)]
+        return list(taints)
 
 
 def _node_taints(node: Document) -> list[Document]:
