@@ -1,4 +1,7 @@
-"""`weir conformance` in real time on a running `weir up`: verdicts, rights, and nothing left behind."""
+"""`weir conformance` in real time on a running `weir up`: verdicts, rights, and nothing left behind.
+
+The commands of docs/howto/check-conformance.md, on fewer stories.
+"""
 
 from __future__ import annotations
 

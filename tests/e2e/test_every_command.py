@@ -6,12 +6,7 @@ A command without an example gets a line in `MORE`; a line that needs more than 
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import click
@@ -20,9 +15,8 @@ import yaml
 from docs.generate import commands as every_command
 
 from tests.documented import weir_words
-from tests.e2e.kubectl import newest_kubectl
+from tests.e2e.shell import SERVES, Shell
 from tests.e2e.test_up import up
-from tests.e2e.warm import WARM
 from weir.cli.main import EXAMPLES, weir
 
 ROOT = Path(__file__).parents[2]
@@ -59,15 +53,6 @@ ELSEWHERE = {
     "weir restore monday.snapshot --etcd-data-dir m1 -- --name m1 --initial-cluster m1=http://10.0.0.1:2380": (
         "tests/unit/cli/test_backup.py"
     ),
-}
-#: What a command that serves prints when it does; it is then interrupted.
-SERVES = {
-    "up": "export KUBECONFIG",
-    "ui": "http",
-    "apiserver": "KUBECONFIG",
-    "scheduler": "",
-    "controller-manager": "",
-    "kubelet": "",
 }
 FILES = {
     "pod.yaml": """
@@ -171,87 +156,24 @@ def _command(words: list[str]) -> str:
     return name
 
 
-class Place:
-    """A folder with the files that examples name, a cluster of `weir up`, and a shell in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        programs = folder / "bin"
-        programs.mkdir()
-        (programs / "kubectl").symlink_to(newest_kubectl().path)
-        self._program("weir", f'exec {shlex.join(WARM)} "$@"')
-        self._program("helm", "cat manifests/app.yaml")
-        for name, text in FILES.items():
-            path = folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-        (folder / ".weir").symlink_to("data")
-        self.environment = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "KUBECONFIG": str(folder / "kubeconfig"),
-            "BROWSER": "true",
-        }
-
-    def _program(self, name: str, line: str) -> None:
-        path = self.folder / "bin" / name
-        path.write_text(f"#!/bin/sh\n{line}\n")
-        path.chmod(0o755)
-
-    def name_contexts(self) -> None:
-        """Write a kubeconfig whose contexts are called as in the examples."""
-        config = yaml.safe_load((self.folder / "data" / "kubeconfig").read_text())
-        (only,) = config["contexts"]
-        config["contexts"] += [{**only, "name": name} for name in ("production", "staging")]
-        (self.folder / "kubeconfig").write_text(yaml.safe_dump(config))
-
-    def run(self, line: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-c", line],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    def must(self, line: str) -> None:
-        result = self.run(line)
-        assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
-
-    def serve(self, line: str, sign: str) -> tuple[int, str]:
-        """Run *line* until it prints *sign*, interrupt it, and return its exit code and what it printed."""
-        log = self.folder / "serving.log"
-        with log.open("w") as out:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec {line}"],
-                cwd=self.folder,
-                env={**self.environment, "PYTHONUNBUFFERED": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        deadline = time.monotonic() + 60
-        while not log.read_text() or sign not in log.read_text():
-            if process.poll() is not None or time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        try:
-            return process.wait(30), log.read_text()
-        finally:
-            process.kill()
+def name_contexts(folder: Path) -> None:
+    """Write a kubeconfig whose contexts are called as in the examples."""
+    config = yaml.safe_load((folder / "data" / "kubeconfig").read_text())
+    (only,) = config["contexts"]
+    config["contexts"] += [{**only, "name": name} for name in ("production", "staging")]
+    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
-    here = Place(folder)
+    here = Shell(folder, KUBECONFIG=str(folder / "kubeconfig"))
+    (folder / ".weir").symlink_to("data")
+    here.program("helm", "cat manifests/app.yaml")
+    for name, text in FILES.items():
+        here.write(name, text)
     with up(folder, "--nodes", "8", "--gpus", "2"):
-        here.name_contexts()
+        name_contexts(folder)
         here.must("weir node add --count 3 --class spot")
         here.must("kubectl label nodes spot-1 spot-2 pool=spot")
         here.must("kubectl taint nodes spot-1 maintenance:NoSchedule")
@@ -270,20 +192,18 @@ def test_the_examples_of_a_command_run(command, place):
         words = next(weir_words(line))
         serving = line.startswith("weir ") and words[0] in SERVES and not {"-o", "--detach"} & set(words)
         if serving:
-            code, printed = place.serve(f"{line}{_own(words)}", SERVES[words[0]])
+            code, printed = place.interrupt(f"{line}{_own(words)}", SERVES[words[0]])
         else:
             result = place.run(line)
-            if "asks before it acts" in result.stderr:
+            if "asks before it acts" in result.stdout:
                 result = place.run(f"{line} --yes")
-            code, printed = result.returncode, result.stdout + result.stderr
+            code, printed = result.returncode, result.stdout
         assert code in (0, 1) or (serving and code == 130), f"{line}: exit {code}\n{printed}"
         assert "Traceback" not in printed and "internal error" not in printed, f"{line}\n{printed}"
 
 
 def test_a_backup_is_put_back(tmp_path):
-    place = Place(tmp_path)
-    (tmp_path / "data").mkdir()
-    place.environment["KUBECONFIG"] = str(tmp_path / "data" / "kubeconfig")
+    place = Shell(tmp_path, KUBECONFIG=".weir/kubeconfig")
     place.must("weir up --detach --nodes 0 --secure-port 0 && kubectl create namespace kept")
     place.must("weir backup monday.db && kubectl create namespace lost")
     place.must("weir down && weir restore monday.db --yes && weir up --detach --secure-port 0")

@@ -1,4 +1,4 @@
-"""From nothing to a numeric toleration: install with kubectl, run the operator with its own rights only, take it out.
+"""docs/howto/extend-your-cluster.md: install, run the operator with its own rights only, use its web.yaml, take it out.
 
 The one test of the whole way, so it is longer than others; `weir up` with the gates off stands for any cluster.
 """
@@ -15,25 +15,15 @@ from contextlib import contextmanager
 
 import yaml
 
+from tests.documented import ROOT, files
 from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import up
 from tests.e2e.warm import COLD, WARM
 
-WEB = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: i}]
-      nodeSelector: {kubernetes.io/hostname: node-0}
-      tolerations:
-      - {key: sla, operator: Gt, value: "900", effect: NoExecute}
-"""
+PAGE = ROOT / "docs" / "howto" / "extend-your-cluster.md"
+WEB = dict(files(PAGE))["web.yaml"].replace(
+    "      tolerations:", "      nodeSelector: {kubernetes.io/hostname: node-0}\n      tolerations:"
+)
 
 
 def weir(kubeconfig, *words, code=0):
@@ -139,6 +129,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
             )
             assert kubectl("apply", "-f", "-", stdin=manifests).count("created") == 0
             assert kubectl("get", "pods", "-o", "name") == names, "960 is tolerated, and nobody left"
+            kubectl("delete", "pod", "weir-sentinel", "-n", "weir-system")  # the operator makes it again
             kubectl("taint", "node", "node-0", "sla=800:NoExecute", "--overwrite")
             eventually(lambda: "node-0" not in node_of(kubectl, "web"), "800 is not tolerated")
             assert "forbidden" not in log.read_text().casefold()

@@ -1,4 +1,7 @@
-"""A person's first day: the wheel in a clean environment, the things of the README, one wrong input each."""
+"""A person's first day: the wheel in a clean environment, the things of the README, one wrong input each.
+
+Installs a checkout as docs/howto/use-without-a-network.md does, which is what docs/howto/run-in-ci.md leaves to pipx.
+"""
 
 from __future__ import annotations
 
@@ -57,13 +60,14 @@ def install(*words: str) -> None:
 @pytest.fixture(scope="module")
 def person(tmp_path_factory):
     folder = tmp_path_factory.mktemp("person")
-    install(sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-w", str(folder / "dist"))
-    (wheel,) = (folder / "dist").glob("weir_k8s-*.whl")
+    wheels = str(folder / "wheels")
+    install(
+        sys.executable, "-m", "pip", "wheel", str(ROOT), "-c", str(ROOT / "constraints.txt"), "-w", wheels
+    )
     # pip is started from outside and compiles nothing ahead: half of the time went into what no test looks at.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    options = ["-c", str(ROOT / "constraints.txt"), "--no-compile"]
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python")]
-    install(*pip, "install", *options, str(wheel))
+    install(*pip, "install", "--no-index", "--find-links", wheels, "--no-compile", "weir-k8s")
     shutil.copytree(ROOT / "examples", folder / "examples")
     (folder / "home").mkdir()
     someone = Person(folder)

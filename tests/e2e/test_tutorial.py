@@ -17,7 +17,7 @@ from tests.e2e.test_up import up
 from tests.e2e.warm import WARM
 
 FOLDER = Path(__file__).parents[2] / "docs"
-PAGES = ("tutorial/living-cluster", "tutorial/devices", "howto/find-stuck-workloads", "howto/grant-access")
+PAGES = ("tutorial/living-cluster", "tutorial/devices", "howto/find-stuck-workloads")
 #: What the Python at the end of a tutorial must say.
 SAID = {
     "tutorial/living-cluster": "node.kubernetes.io/unreachable",

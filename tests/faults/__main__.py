@@ -18,7 +18,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -33,6 +32,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.documented import typed
 from tests.faults.links import Link, State
 from weir.client.cache import Informer
 from weir.client.http import connect
@@ -51,8 +51,8 @@ PACE_SECONDS = 0.6  # of each writer; ten nodes take 1,100 pods
 
 def commands() -> Iterator[str]:
     """Yield the commands that bring the cluster up, in the order of the page."""
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        yield from block.strip().splitlines()
+    for one in typed(PAGE):
+        yield one.command
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""A cluster's state is put back while clients watch: they are told that the past is gone, and see what is there."""
+"""A cluster's state is put back while clients watch: they are told that the past is gone, and see what is there.
+
+What docs/howto/back-up-and-restore.md says of etcd's snapshots is run here.
+"""
 
 from __future__ import annotations
 

@@ -255,6 +255,8 @@ def report(error: Exception) -> int:
             return _say(f"{where}{error.strerror or _one_line(error)}", USAGE)
         case ValueError() if type(error).__module__.startswith("weir."):
             return _say(_one_line(error), USAGE)
+        case ModuleNotFoundError(name="fcntl" | "resource"):
+            return _say("this command needs Linux or macOS; on Windows run it in WSL 2", CANNOT_SAY)
         case MemoryError() | RecursionError():
             return _say("the input is too large or nested too deeply", USAGE)
     from weir.errors import Forbidden, ServiceUnavailable, Unauthorized, WeirError

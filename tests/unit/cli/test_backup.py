@@ -1,4 +1,7 @@
-"""Claims about weir.cli.backup and weir.cli.restore: what cannot be done is one line, and nothing is changed."""
+"""Claims about weir.cli.backup and weir.cli.restore: what cannot be done is one line, and nothing is changed.
+
+The etcd part of docs/howto/back-up-and-restore.md is run with a program that stands for `etcdutl`.
+"""
 
 import asyncio
 
