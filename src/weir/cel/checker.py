@@ -44,7 +44,6 @@ from weir.cel.unify import (
     instantiate,
     is_dyn,
     most_general,
-    parameters,
     substitute,
 )
 from weir.cel.values import type_of
@@ -298,10 +297,9 @@ class _Checker:
 
     def instance(self, overload: Overload) -> tuple[list[Type], Type]:
         """Parameter and result types with fresh variables for the overload's type parameters."""
-        names = parameters(overload.result, *overload.params)
-        if not names:
+        if not overload.parameters:
             return list(overload.params), overload.result
-        fresh = {name: self.variable() for name in names}
+        fresh = {name: self.variable() for name in overload.parameters}
         return [instantiate(p, fresh) for p in overload.params], instantiate(overload.result, fresh)
 
     def join(self, before: Type | None, now: Type) -> Type:

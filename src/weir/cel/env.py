@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from weir.cel.types import Type, object_named, type_of_type
+from weir.cel.unify import parameters
 from weir.cel.values import OBJECT_FIELDS, TypeValue, Value
 from weir.cel.work import CALL
 
@@ -84,6 +85,7 @@ class Overload:
     cost: runtime rule; None = 1. static: static rule; None = 1, no result size.
     effort: tenths of a unit of work (weir.cel.work) of one call with small operands; what grows with them is charged
         by the implementation.
+    parameters: the type parameters in `params` and `result`.
     """
 
     id: str
@@ -97,6 +99,10 @@ class Overload:
     cost: RuntimeCost | None = None
     static: StaticCost | None = None
     effort: int = CALL
+    parameters: tuple[Type, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", parameters(self.result, *self.params))
 
 
 @dataclass(frozen=True, slots=True)

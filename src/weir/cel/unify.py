@@ -8,7 +8,6 @@ compatible types stands for the more general one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 from weir.cel.types import DYN, Kind, Type
@@ -167,7 +166,6 @@ def instantiate(t: Type, fresh: Substitution) -> Type:
     return Type(t.kind, t.name, tuple(instantiate(part, fresh) for part in t.params))
 
 
-@lru_cache(maxsize=4096)
 def parameters(*parts: Type) -> tuple[Type, ...]:
     """The type parameters in *parts*, each once."""
     found: dict[Type, None] = {}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from weir.caches import bounded
@@ -281,22 +280,16 @@ def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> 
 
 
 def _verdict(original: Toleration, triple: Triple) -> bool:
-    """Return whether *original* tolerates *triple*: asked again and again, and always answered the same."""
-    length = len(original.expression) + len(original.key) + len(original.value)
-    if length > _LONGEST_KEPT:
-        return _judge(original, triple)
-    return (_long_verdict if length > _LONG_EXPRESSION else _short_verdict)(original, triple)
+    """Return whether *original* tolerates *triple*; for how long it does so makes no difference."""
+    return _judge(
+        original.key, original.operator, original.value, original.effect, original.expression, triple
+    )
 
 
-def _judge(original: Toleration, triple: Triple) -> bool:
+@bounded(32_768, longest=768)  # every pod of a workload asks the same
+def _judge(key: str, operator: str, value: str, effect: str, expression: str, triple: Triple) -> bool:
+    original = Toleration(key, operator, value, effect, expression=expression)
     return bool(tolerates(original, triple.taint, ALL_FEATURES))
-
-
-#: Bounded in bytes as well: what is remembered holds the text of its expression.
-_LONG_EXPRESSION: Final = 256
-_LONGEST_KEPT: Final = 10_240  #: as long as an expression may be, and its key and value
-_short_verdict: Final = lru_cache(maxsize=32768)(_judge)
-_long_verdict: Final = lru_cache(maxsize=1024)(_judge)
 
 
 class LoweredList:

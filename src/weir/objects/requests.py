@@ -33,7 +33,7 @@ class RequestError(ValueError):
     """An amount that cannot be read; the message names the object and the resource."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _nanos(text: str) -> int:
     return parse_quantity(text).scaled(-9)
 
@@ -239,7 +239,7 @@ def _plain(pod: Pod) -> _Plain | None:
     return tuple(found)
 
 
-@bounded(16384)
+@bounded(8192, longest=4096)
 def _plain_requests(plain: _Plain) -> Amounts:
     total: dict[str, int] = {}
     for limits, requests in plain:
@@ -258,7 +258,7 @@ def node_allocatable(node: Node) -> Mapping[str, int] | None:
         return _counted(_read(amounts, f"Node {node.name}"))  # says which node it is
 
 
-@bounded(4096)
+@bounded(4096, longest=2048)
 def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> Amounts:
     return _counted(_read(dict(items), ""))
 

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from weir.apiserver.auth.authn import User
-from weir.caches import LONGEST_KEY
+from weir.caches import BoundedDict
 from weir.selectors import labels
 
 Document = Mapping[str, Any]
 ALL = "*"
 CACHED_DECISIONS = 20_000
-MOST_CACHED_GROUPS = 64  # a user in more groups is decided about anew each time
 Made = TypeVar("Made")
 
 
@@ -164,8 +163,8 @@ class Policy:
     """The roles and bindings of one moment."""
 
     _bindings: list[_Bound] = field(default_factory=list)
-    _of_user: dict[tuple[str, tuple[str, ...]], tuple[Grant, ...]] = field(default_factory=dict)
-    _decided: dict[tuple[str, tuple[str, ...], Action], Decision] = field(default_factory=dict)
+    _of_user: BoundedDict[tuple[Grant, ...]] = field(default_factory=lambda: BoundedDict(CACHED_DECISIONS))
+    _decided: BoundedDict[Decision] = field(default_factory=lambda: BoundedDict(CACHED_DECISIONS))
     _cluster_roles: dict[str, tuple[Document, ...]] = field(default_factory=dict)
     _roles: dict[tuple[str, str], tuple[Document, ...]] = field(default_factory=dict)
     _rules: dict[tuple[str, str, str], tuple[Rule, ...]] = field(default_factory=dict)
@@ -197,10 +196,7 @@ class Policy:
         decision = self._decided.get(key)
         if decision is None:
             decision = self._decide(user, action)
-            if len(user.groups) <= MOST_CACHED_GROUPS and sum(map(len, action)) <= LONGEST_KEY:
-                if len(self._decided) >= CACHED_DECISIONS:
-                    self._decided.clear()
-                self._decided[key] = decision
+            self._decided.keep(key, decision, decision.reason)
         return decision
 
     def rules_for(self, user: User, namespace: str) -> list[Document]:
@@ -232,10 +228,7 @@ class Policy:
         grants = self._of_user.get(key)
         if grants is None:
             grants = self._grants_of(user)
-            if len(user.groups) <= MOST_CACHED_GROUPS:
-                if len(self._of_user) >= CACHED_DECISIONS:
-                    self._of_user.clear()
-                self._of_user[key] = grants
+            self._of_user.keep(key, grants, *((grant.because, grant.missing) for grant in grants))
         for grant in grants:
             if not grant.namespace or grant.namespace == namespace:
                 yield grant

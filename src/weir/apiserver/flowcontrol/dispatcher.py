@@ -31,7 +31,7 @@ from weir.apiserver.flowcontrol.metrics import CONCURRENCY, QUEUE_FULL, TIME_OUT
 from weir.apiserver.flowcontrol.objects import FLOW_SCHEMA, PRIORITY_LEVEL
 from weir.apiserver.transport.http import TEXT, Response
 from weir.apiserver.transport.paths import RequestInfo
-from weir.caches import LONGEST_KEY, REGISTRY, Bounded
+from weir.caches import REGISTRY, Bounded, BoundedDict
 from weir.objects.kind import Kind
 from weir.observe.metrics import Registry
 
@@ -41,7 +41,6 @@ SEATS_A_TURN: Final = 8
 WAIT_SECONDS: Final = 15.0  # in a queue, before it is refused
 SWEEP_SECONDS: Final = 1.0
 MOST_FLOWS: Final = 20_000
-MOST_CACHED_GROUPS: Final = 64  # a user in more groups is classified anew each time
 
 
 class Reader(Protocol):
@@ -80,7 +79,7 @@ class FlowControl:
         self.metrics = FlowControlMetrics(registry)
         self._schemas_seen = self._levels_seen = -1  # versions of what the configuration was made of
         self.configuration = Configuration()
-        self._flows: dict[tuple[Any, ...], Flow] = {}
+        self._flows: BoundedDict[Flow] = BoundedDict(MOST_FLOWS)
         self._levels: dict[str, Level] = {}
         self._limited: tuple[Level, ...] = ()
         self._total = 0
@@ -146,13 +145,7 @@ class FlowControl:
             (b"X-Kubernetes-PF-PriorityLevel-UID", level.described.uid.encode()),
         )
         flow.metrics = self.metrics.of(level.name, schema.name)
-        if (
-            len(user.groups) <= MOST_CACHED_GROUPS
-            and sum(len(p) for p in key if p.__class__ is str) <= LONGEST_KEY
-        ):
-            if len(self._flows) >= MOST_FLOWS:
-                self._flows.clear()
-            self._flows[key] = flow
+        self._flows.keep(key, flow)
         return flow
 
     # ---------------------------------------------------------------------------------------- one request
