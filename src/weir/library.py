@@ -86,8 +86,7 @@ class Snapshot:
 
     def __init__(self, held: ClusterObjects) -> None:
         self.world = held.world()
-        self.documents = [document for _, document in held.documents]
-        self.pods = list(held.snapshot_pods.sources())
+        self.held = held
 
 
 def load(*files: str | PathLike[str]) -> Snapshot:
@@ -130,7 +129,7 @@ def what_if(
 
     asked = Asked(Gates.of(gates), now or datetime.now(UTC), until, seed)
     if isinstance(cluster, Snapshot):
-        return run(cluster.documents, changes, asked, pods=cluster.pods)
+        return cluster.held.loaded.what_if(changes, asked)
     documents: list[Any] = [dict(cluster)] if isinstance(cluster, Mapping) else list(cluster)
     return run(documents, changes, asked)
 

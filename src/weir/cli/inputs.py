@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weir.client.snapshot import Missing, Snapshot
     from weir.client.snapshot_record import Record
     from weir.objects.pod_reader import SnapshotPods
+    from weir.whatif.run import LoadedCluster
     from weir.world import World
 
 #: What dumps leave out by mistake. A cluster without nodes or pods can be written down on purpose.
@@ -271,6 +272,13 @@ class ClusterObjects:
                 except ViewError as error:
                     raise self.unreadable(f"{file}: {error}") from None
             raise
+
+    @cached_property
+    def loaded(self) -> LoadedCluster:
+        """The cluster for any number of what-if questions."""
+        from weir.whatif.run import LoadedCluster
+
+        return LoadedCluster((document for _, document in self.documents), self.snapshot_pods.sources())
 
     def _check(self) -> None:
         """Read what a dump holds besides pods as a server would: a wrong amount must not count as none.

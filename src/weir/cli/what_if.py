@@ -284,7 +284,6 @@ def run_copy(
     """
     from weir.objects.core import ViewError
     from weir.whatif.changes import ChangeError, SetGates
-    from weir.whatif.run import what_if as run
     from weir.whatif.snapshot import read_object
     from weir.world import flatten
 
@@ -293,13 +292,7 @@ def run_copy(
     ]
     with progress("running a copy with the change and without, seconds:") as shown:
         try:
-            return run(
-                (document for _, document in held.documents),
-                made,
-                asked,
-                tick or shown,
-                pods=held.snapshot_pods.sources(),
-            )
+            return held.loaded.what_if(made, asked, tick or shown)
         except ChangeError as error:
             raise click.UsageError(str(error)) from None
         except ViewError as error:

@@ -22,8 +22,9 @@ is held by tests/integration/test_what_if.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ from msgspec.structs import replace
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import should_run, template_pod
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.core import Pod, PodStatus, Taint, Toleration, ViewError, read
+from weir.objects.core import Pod, PodStatus, Taint, ViewError, read
 from weir.objects.kinds import KINDS
 from weir.objects.pod_reader import SnapshotPod, relevant_volumes
 from weir.objects.requests import has_allocated_resources
@@ -115,7 +116,7 @@ class _Scope:
     """What a change is made to."""
 
     nodes: set[str] = field(default_factory=set)
-    tainted: dict[str, list[Document]] = field(default_factory=dict)  #: node → its taints at any time
+    tainted: dict[str, tuple[Taint, ...]] = field(default_factory=dict)  #: node → its taints at any time
     workloads: set[tuple[str, str, str]] = field(default_factory=set)  #: kind, namespace, name
     moves_daemons: bool = False  #: a DaemonSet may want a pod where it had none
 
@@ -130,9 +131,22 @@ class Population:
         self._above = _above(documents)
         owners = {each["metadata"].get("uid", "") for each in documents if each.get("kind") in _OWNERS}
         read_pod = _Reader(self._above, owners).read
-        self._pods = [read_pod(source) for source in pods]
-        self._readable = all(self._pods)
-        self._under_way: dict[Gates, set[str]] = {}
+        seen = [read_pod(source) for source in pods]
+        self._pods = [each for each in seen if each is not None]
+        self._readable = len(self._pods) == len(seen)
+        self._on: dict[str, list[Seen]] = {}
+        for one in self._pods:
+            self._on.setdefault(one.node, []).append(one)
+        self._circles = _counted_together(self._pods, documents)
+        self._restless: dict[Gates, _Alive] = {}
+        self._rests: dict[Gates, bool] = {}
+
+    def rests(self, gates: Gates) -> bool:
+        """Return whether no pod is alive without a change, and nothing that could make one."""
+        if gates not in self._rests:
+            divided = self.divide([], gates=gates)
+            self._rests[gates] = divided is not None and divided.quiet
+        return self._rests[gates]
 
     def divide(
         self, changes: Sequence[Change], below: int | None = None, gates: Gates = ALL_FEATURES
@@ -144,12 +158,72 @@ class Population:
         scope = _scope(changes, self._nodes)
         if scope is None or not self._readable:
             return None  # a pod that cannot be read is named by whoever reads everything
-        pods = [each for each in self._pods if each is not None]
-        if gates not in self._under_way:
-            self._under_way[gates] = _under_way(pods, self._documents, self._above, self._nodes, gates)
-        begun = self._under_way[gates]
-        alive = _alive(pods, self._documents, self._nodes, scope, self._above, begun, below, gates)
-        return _divided(pods, self._documents, alive, self._above)
+        if gates not in self._restless:
+            self._restless[gates] = self._find_restless(gates)
+        alive = self._restless[gates].copy()
+        self._add_touched(alive, scope, below, gates)
+        self._add_counted_together(alive, scope)
+        return _divided(self._pods, self._documents, alive, self._above, self._circles)
+
+    def _find_restless(self, gates: Gates) -> _Alive:
+        """Return who is alive whatever the change: where something is under way, or a node is lost or evicts."""
+        found = _Alive(_under_way(self._pods, self._documents, self._above, self._nodes, gates))
+        home = {name for name, node in self._nodes.items() if not _is_unwell(node)}
+        bearings = _Bearings(gates)
+        bears = {
+            name: bearings.of(taints) for name in home if (taints := _taints(self._nodes[name], EVICTING))
+        }
+        for one in self._pods:
+            _, _, node, template = one
+            if template.stirs or not (node or template.ended):
+                found.add(one)
+            elif template.steadfast or not node:
+                continue
+            elif node not in home or (node in bears and not template.ended and not bears[node](template)):
+                found.add(one)
+        for document, circle, groups in self._circles:
+            if document["kind"] != "ResourceQuota" and _is_short(document, circle):
+                found.groups |= groups
+        return found
+
+    def _add_touched(self, found: _Alive, scope: _Scope, below: int | None, gates: Gates) -> None:
+        """Add the pods that the change itself, or a pod that it moves, may make leave."""
+        uids = {
+            each["metadata"].get("uid", "")
+            for each in self._documents
+            if scope.workloads and _identity(each) in scope.workloads
+        }
+        found.groups |= {self._above.get(uid, uid) for uid in uids}
+        bearings = _Bearings(gates)
+        for name in scope.nodes | scope.tainted.keys():
+            bears = None if name in scope.nodes else bearings.of(scope.tainted[name])
+            for one in self._on.get(name, ()):
+                if not one.template.steadfast and (bears is None or not bears(one.template)):
+                    found.add(one)
+        written = {f"{namespace}/{name}" for kind, namespace, name in scope.workloads if kind == "Pod"}
+        if not (written or scope.moves_daemons or below is not None):
+            return
+        for one in self._pods:
+            template = one.template
+            weak = below is not None and template.priority < below and not template.ended
+            if template.steadfast and not scope.moves_daemons:
+                weak = False
+            if weak or one.key in written or (template.daemon and scope.moves_daemons):
+                found.add(one)
+
+    def _add_counted_together(self, found: _Alive, scope: _Scope) -> None:
+        """Add all pods of every budget and quota that counts one of those alive."""
+        named = {namespace for _, namespace, _ in scope.workloads}
+        for document, _, groups in self._circles:
+            if document["kind"] == "ResourceQuota" and _identity(document)[1] in named:
+                found.groups |= groups
+        grown = True
+        while grown:
+            grown = False
+            for _, circle, groups in self._circles:
+                if not groups <= found.groups and any(found.has(one) for one in circle):
+                    found.groups |= groups
+                    grown = True
 
 
 @dataclass
@@ -162,13 +236,22 @@ class _Alive:
     def has(self, one: Seen) -> bool:
         return one.group in self.groups or one.key in self.pods
 
+    def add(self, one: Seen) -> None:
+        if one.template.replicated and not one.template.ended:
+            self.pods.add(one.key)
+        else:
+            self.groups.add(one.group)
+
+    def copy(self) -> _Alive:
+        return _Alive(set(self.groups), set(self.pods))
+
 
 # ── what is changed ──────────────────────────────────────────────────────────────────────────────
 
 
 def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | None:
     """Return what *changes* are made to; None when that could be anything."""
-    found = _Scope()
+    found, tainted = _Scope(), dict[str, list[Document]]()
     for change in changes:
         if isinstance(change, TaintNodes | Cordon | Drain | Label | DeleteNode):
             chosen = set(_chosen(change.nodes.names, change.nodes.selector, nodes))
@@ -178,11 +261,8 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
                 continue
             for name in chosen & nodes.keys():
                 found.moves_daemons |= _takes_away(change, nodes[name])
-                before = found.tainted.get(name) or (nodes[name].get("spec") or {}).get("taints") or []
-                found.tainted[name] = [
-                    *before,
-                    *(each for each in change.change(before) if each not in before),
-                ]
+                before = tainted.get(name) or (nodes[name].get("spec") or {}).get("taints") or []
+                tainted[name] = [*before, *(each for each in change.change(before) if each not in before)]
         elif isinstance(change, AddNodes):
             found.moves_daemons = True
         elif isinstance(change, Scale | Rollout):
@@ -201,6 +281,8 @@ def _scope(changes: Sequence[Change], nodes: dict[str, Document]) -> _Scope | No
                 return None
         elif not isinstance(change, Wait):
             return None
+    for name, taints in tainted.items():
+        found.tainted[name] = _taints({"spec": {"taints": taints}}, BLOCKING)
     return found
 
 
@@ -340,62 +422,6 @@ def _tolerates_everything(toleration: Any) -> bool:
 # ── who is alive ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _alive(
-    people: list[Seen],
-    documents: Sequence[Document],
-    nodes: dict[str, Document],
-    scope: _Scope,
-    above: dict[str, str],
-    begun: set[str],
-    below: int | None,
-    gates: Gates,
-) -> _Alive:
-    """Return who lives in the copy."""
-    touched = scope.nodes | {name for name, node in nodes.items() if _is_unwell(node)}
-    tainted = {
-        name: taints
-        for name, node in nodes.items()
-        if name not in touched and (taints := _taints_to_bear(node, scope.tainted.get(name)))
-    }
-    stays: dict[tuple[str, PodClass], bool] = {}
-    uids = {each["metadata"].get("uid", "") for each in documents if _identity(each) in scope.workloads}
-    found = _Alive({above.get(uid, uid) for uid in uids} | begun)
-    written = {f"{namespace}/{name}" for kind, namespace, name in scope.workloads if kind == "Pod"}
-    daemons, home = scope.moves_daemons, nodes.keys() - touched
-    for _, key, node, template in people:
-        ended = template.ended
-        stirs = template.stirs or not (node or ended) or key in written
-        if not stirs and template.steadfast and not daemons:
-            continue
-        lost = bool(node) and node not in home
-        if node in tainted and not (ended and node not in scope.tainted):
-            judged = (node, template.pod_class)
-            if judged not in stays:
-                stays[judged] = _bears(tainted[node], template.pod_class.tolerations, gates)
-            lost = not stays[judged]
-        weak = below is not None and template.priority < below and not ended
-        if stirs or lost or weak or (template.daemon and daemons):
-            if template.replicated and not ended:
-                found.pods.add(key)
-            else:
-                found.groups.add(template.group or key)
-    circles = _counted_together(people, documents)
-    named = {namespace for _, namespace, _ in scope.workloads}
-    for document, circle in circles:
-        quota = document["kind"] == "ResourceQuota"
-        if (quota and _identity(document)[1] in named) or (not quota and _is_short(document, circle)):
-            found.groups |= {one.group for one in circle}
-    grown = True
-    while grown:
-        grown = False
-        for _, circle in circles:
-            groups = {one.group for one in circle}
-            if not groups <= found.groups and any(found.has(one) for one in circle):
-                found.groups |= groups
-                grown = True
-    return found
-
-
 def _is_short(budget: Document, pods: list[Seen]) -> bool:
     """Return whether fewer pods of a budget are healthy than it wants, as far as that is plain to see."""
     status, least = budget.get("status") or {}, (budget.get("spec") or {}).get("minAvailable")
@@ -416,16 +442,33 @@ def _is_unwell(node: Document) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") != "True" for c in conditions)
 
 
-def _taints_to_bear(node: Document, changed: list[Document] | None) -> tuple[Taint, ...]:
-    """Return the taints that a pod must tolerate to be left out: all that a change sets, else those that evict."""
-    taints = (node.get("spec") or {}).get("taints") or () if changed is None else changed
-    effects = EVICTING if changed is None else BLOCKING
+def _taints(node: Document, effects: frozenset[str]) -> tuple[Taint, ...]:
+    """Return the taints of a node with one of *effects*."""
+    taints = (node.get("spec") or {}).get("taints") or ()
     return tuple(read(Taint, taint) for taint in taints if taint.get("effect") in effects)
 
 
-def _bears(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], gates: Gates) -> bool:
-    """Return whether a pod stays with *taints* for ever, and could come back."""
-    return stay(taints, tolerations, gates).for_ever and not untolerated(taints, tolerations, gates)
+class _Bearings:
+    """Which templates stay with which taints for ever, and could come back."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+        self._known: dict[tuple[Taint, ...], Callable[[Template], bool]] = {}
+
+    def of(self, taints: tuple[Taint, ...]) -> Callable[[Template], bool]:
+        """Return whether the pods of a template tolerate all of *taints* without a limit of time."""
+        if taints not in self._known:
+            gates = self._gates
+
+            @cache
+            def bears(template: Template) -> bool:
+                tolerations = template.pod_class.tolerations
+                return stay(taints, tolerations, gates).for_ever and not untolerated(
+                    taints, tolerations, gates
+                )
+
+            self._known[taints] = bears
+        return self._known[taints]
 
 
 def _identity(document: Document) -> tuple[str, str, str]:
@@ -489,8 +532,10 @@ def _on_its_nodes(daemonset: Document, there: list[str], nodes: dict[str, Node],
     return all(verdict.go_on if name in having else not verdict.run for name, verdict in verdicts.items())
 
 
-def _counted_together(people: list[Seen], documents: Sequence[Document]) -> list[tuple[Document, list[Seen]]]:
-    """Return every budget and every quota with the pods it counts."""
+def _counted_together(
+    people: list[Seen], documents: Sequence[Document]
+) -> list[tuple[Document, list[Seen], set[str]]]:
+    """Return every budget and every quota with the pods it counts, and their groups."""
     counting = [each for each in documents if each.get("kind") in ("PodDisruptionBudget", "ResourceQuota")]
     by_namespace: dict[str, list[Seen]] = {_identity(each)[1]: [] for each in counting}
     for one in people:
@@ -506,12 +551,16 @@ def _counted_together(people: list[Seen], documents: Sequence[Document]) -> list
                 for one in there
                 if selector is not None and selector.matches(one.template.pod_class.labels)
             ]
-        found.append((each, there))
+        found.append((each, there, {one.group for one in there}))
     return found
 
 
 def _divided(
-    people: list[Seen], documents: Sequence[Document], alive: _Alive, above: dict[str, str]
+    people: list[Seen],
+    documents: Sequence[Document],
+    alive: _Alive,
+    above: dict[str, str],
+    circles: list[tuple[Document, list[Seen], set[str]]],
 ) -> Divided:
     found = Divided([])
     groups, single, seats = alive.groups, alive.pods, found.seats
@@ -535,7 +584,7 @@ def _divided(
     absent -= {uid for each in living for uid in (each.group, each.owner)} | groups | {""}
     idle = {
         _identity(document)
-        for document, circle in _counted_together(people, documents)
+        for document, circle, _ in circles
         if circle and not any(alive.has(one) for one in circle)
     }
     shrunk = Counter(found.seated)

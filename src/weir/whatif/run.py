@@ -121,79 +121,84 @@ def what_if(
     alive unless asked. With *control_plane* a copy of the whole control plane is run, without it never; else where only
     that can tell.
     """
-    with collect_rarely():
-        flat = list(flatten(documents))
-        others = [each for each in flat if each.get("kind") != "Pod"]
-        every_pod = [*(each for each in flat if each.get("kind") == "Pod"), *pods]
-        if leave_out is None:
-            leave_out = len(every_pod) > MANY
-        question = _Question(others, every_pod, asked, leave_out, control_plane)
-        forecast = question.ask(changes, tick and partial(_tick, tick, 0), at_the_end)
-        if all(isinstance(change, Wait) for change in changes):
-            return without_a_change(forecast)
-        if not forecast.touches:
-            return forecast
-        without = tick and partial(_tick, tick, 1)
-        return only_the_change(
-            forecast, question.ask_without_change(forecast.looked.total_seconds(), without)
-        )
+    loaded = LoadedCluster(documents, pods, leave_out=leave_out)
+    return loaded.what_if(changes, asked, tick, at_the_end, control_plane=control_plane)
+
+
+class LoadedCluster:
+    """A cluster that any number of questions are asked about; what all of them need is worked out once."""
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        pods: Iterable[msgspec.Raw | SnapshotPod] = (),
+        *,
+        leave_out: bool | None = None,
+    ) -> None:
+        with collect_rarely():
+            flat = list(flatten(documents))
+            self._others = [each for each in flat if each.get("kind") != "Pod"]
+            self._pods = [*(each for each in flat if each.get("kind") == "Pod"), *pods]
+            if leave_out is None:
+                leave_out = len(self._pods) > MANY
+            self._population = Population(self._others, self._pods) if leave_out else None
+
+    def what_if(
+        self,
+        changes: Sequence[Change],
+        asked: Asked,
+        tick: Tick | None = None,
+        at_the_end: Callable[[ChangedCluster], None] | None = None,
+        *,
+        control_plane: bool | None = None,
+    ) -> Forecast:
+        """Return what `what_if` does."""
+        with collect_rarely():
+            reason = self._needs_control_plane(changes, control_plane)
+            forecast = self._ask(changes, asked, reason, tick and partial(_tick, tick, 0), at_the_end)
+            if all(isinstance(change, Wait) for change in changes):
+                return without_a_change(forecast)
+            if not forecast.touches:
+                return forecast
+            wait, followed = Wait(0.0), replace(asked, at_least=forecast.looked.total_seconds())
+            reason = self._needs_control_plane([wait], control_plane)
+            if self._population is not None and not reason and self._population.rests(asked.gates):
+                baseline = nothing_happens(wait.say(), asked.now, asked.until)
+            else:
+                baseline = self._ask([wait], followed, reason, tick and partial(_tick, tick, 1))
+            return only_the_change(forecast, baseline)
+
+    def _needs_control_plane(self, changes: Sequence[Change], control_plane: bool | None) -> str:
+        """Return why a copy of the whole control plane is run, "" if none is."""
+        if control_plane is not None:
+            return "it was asked for" if control_plane else ""
+        return needs_control_plane(changes) or cluster_needs_control_plane(self._others)
+
+    def _ask(
+        self,
+        changes: Sequence[Change],
+        asked: Asked,
+        reason: str,
+        tick: Tick | None = None,
+        at_the_end: Callable[[ChangedCluster], None] | None = None,
+    ) -> Forecast:
+        """Return what *changes* do to the cluster, what happens anyway included."""
+        below: int | None = None
+        while True:
+            divided = None
+            if self._population is not None:
+                divided = self._population.divide(changes, below, asked.gates)
+            if divided is None:
+                divided = Divided([*self._others, *map(whole, self._pods)])
+            forecast, refused = _run(divided, changes, asked, tick, at_the_end, reason)
+            if divided.lowest is None or refused is None or refused <= divided.lowest:
+                return forecast
+            below = refused  # it could push out pods that were left out: once more, with those alive
 
 
 def _tick(tick: Tick, before: int, done: int, total: int) -> None:
     """Tell how far the first or the second of two runs is."""
     tick(before * total + done, 2 * total)
-
-
-class _Question:
-    """One cluster, of which the future is asked with a change and without."""
-
-    def __init__(
-        self,
-        others: Sequence[Document],
-        pods: Sequence[Any],
-        asked: Asked,
-        leave_out: bool,
-        control_plane: bool | None,
-    ) -> None:
-        self._others, self._pods, self._asked, self._control_plane = others, pods, asked, control_plane
-        self._population = Population(others, pods) if leave_out else None
-
-    def ask_without_change(self, at_least: float, tick: Tick | None = None) -> Forecast:
-        """Return what becomes of the cluster by itself, followed for *at_least* so many seconds."""
-        wait, asked = Wait(0.0), self._asked
-        divided = None
-        if self._population is not None and not self._needs_control_plane([wait]):
-            divided = self._population.divide([wait], gates=asked.gates)
-        if divided is not None and divided.quiet:
-            return nothing_happens(wait.say(), asked.now, asked.until)
-        self._asked = replace(asked, at_least=at_least)
-        return self.ask([wait], tick)
-
-    def _needs_control_plane(self, changes: Sequence[Change]) -> str:
-        """Return why a copy of the whole control plane is run, "" if none is."""
-        if self._control_plane is not None:
-            return "it was asked for" if self._control_plane else ""
-        return needs_control_plane(changes) or cluster_needs_control_plane(self._others)
-
-    def ask(
-        self,
-        changes: Sequence[Change],
-        tick: Tick | None = None,
-        at_the_end: Callable[[ChangedCluster], None] | None = None,
-    ) -> Forecast:
-        """Return what *changes* do to the cluster."""
-        reason = self._needs_control_plane(changes)
-        below: int | None = None
-        while True:
-            divided = None
-            if self._population is not None:
-                divided = self._population.divide(changes, below, self._asked.gates)
-            if divided is None:
-                divided = Divided([*self._others, *map(whole, self._pods)])
-            forecast, refused = _run(divided, changes, self._asked, tick, at_the_end, reason)
-            if divided.lowest is None or refused is None or refused <= divided.lowest:
-                return forecast
-            below = refused  # it could push out pods that were left out: once more, with those alive
 
 
 def _run(
