@@ -92,7 +92,7 @@ def test_a_simulation_runs_beside_the_other_screens_with_progress(page, dump, he
     tab.until("document.querySelector('#simulating')", 60)
     assert tab.js("document.querySelector('input[name=nodes]').value") == "node-00001"
     held.let_go.set()
-    tab.until("document.querySelector('#headline')", 120)
+    tab.until("document.querySelector('#headline')", 240)
     assert len(asked(tab)) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_simulation_can_be_cancelled(page, dump, held):
 
 def test_figures_agree_with_the_answer_and_say_what_they_count(page, dump, screens_of_dump):
     tab = page(dump, "#/what-if?change=taint&nodes=pool%3Dspot&key=sla&value=910&effect=NoExecute")
-    tab.until("document.querySelector('#headline')", 120)
+    tab.until("document.querySelector('#headline')", 240)
     kept = screens_of_dump(dump)._kept
     (answer,) = [
         found["whatIf"] for (_, key), found in kept.items() if key.startswith("what-if ") and "910" in key
@@ -152,7 +152,7 @@ def test_loops_are_folded_as_in_the_command(page, tmp_path):
         written(tmp_path / "loops.json", [*nodes, *sets]),
         "#/what-if?change=taint&nodes=*&key=hot&effect=NoExecute&value=1",
     )
-    tab.until("document.querySelector('#headline')", 120)
+    tab.until("document.querySelector('#headline')", 240)
     assert tab.js("document.querySelectorAll('main p.bad').length") == 9
     assert "… and 4 more workloads go in circles" in tab.text("main details summary")
     assert all(
@@ -204,7 +204,7 @@ def test_gates_show_who_is_helped(page, tmp_path):
         written(tmp_path / "gates.json", [node, runs]),
         "#/what-if?change=gates&gates=TaintTolerationComparisonOperators%3Dfalse",
     )
-    tab.until("document.querySelector('#headline')", 120)
+    tab.until("document.querySelector('#headline')", 240)
     assert "could not come back once gone: 1" in tab.text("main")
     assert "nothing tolerates sla=950:NoSchedule" in tab.text("main")
     assert "copy of the whole control plane" in tab.text("main")

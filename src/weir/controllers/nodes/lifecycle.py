@@ -99,6 +99,8 @@ class ZoneKey(msgspec.Struct, frozen=True):
 
 
 Key = NodeKey | HealthKey | CheckKey | DisruptionKey | ZoneKey
+#: The key of the NoExecute taint of a node, by the status of its Ready condition.
+_EVICTING_KEY: Final = {"False": NOT_READY, "Unknown": UNREACHABLE}
 
 
 @dataclass
@@ -133,7 +135,7 @@ class NodeLifecycle(Controller):
         self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
         self._counted = Counted()
         self._changed: dict[str, None] = {}  # nodes that changed, or reported, since the last check
-        self._unwell: dict[str, None] = {}  # nodes that are looked at in every check
+        self._unwell: dict[str, None] = {}  # nodes whose taints do not say yet what their condition says
         self._graces: list[tuple[datetime, str]] = []  # a heap: when to check a node's heartbeat
         self._waiting: dict[str, datetime] = {}  # the earliest entry of each node in it
         self._checked_at: datetime | None = None
@@ -258,7 +260,9 @@ class NodeLifecycle(Controller):
             ready = "Unknown"
         self._ready[node.name] = ready
         self._counted.put(node, ready)
-        if ready == "True" and not {t.key for t in node.taints if t.effect == "NoExecute"} & EVICTING_KEYS:
+        carried = {t.key for t in node.taints if t.effect == "NoExecute"} & EVICTING_KEYS
+        wanted = {_EVICTING_KEY[ready]} if ready in _EVICTING_KEY else set()
+        if not ready or carried == wanted:
             self._unwell.pop(node.name, None)
         else:
             self._unwell[node.name] = None
@@ -318,7 +322,7 @@ class NodeLifecycle(Controller):
 
     def _evicting_taints(self, node: Node, ready: str, now: datetime) -> Iterator[Action]:
         queue = self._queue(zone_of(node))
-        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready)
+        key = _EVICTING_KEY.get(ready)
         present = {taint.key for taint in node.taints if taint.effect == "NoExecute"}
         if key is None:
             queue.remove(node.name)
@@ -344,7 +348,7 @@ class NodeLifecycle(Controller):
             yield WakeAt(ZoneKey(zone), due)
             return
         node = listers.node(name)
-        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(self._ready.get(name, ""))
+        key = _EVICTING_KEY.get(self._ready.get(name, ""))
         if node is None or key is None:
             queue.remove(name)  # gone, or back: it uses no allowance
         else:

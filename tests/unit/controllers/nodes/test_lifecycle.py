@@ -93,6 +93,17 @@ class Story:
                 condition.update(status="True", lastHeartbeatTime=printed(self.now))
             self._put(name)
 
+    def unready(self, name):
+        """The node reports that it is not ready."""
+        ready = {"type": "Ready", "status": "False", "lastHeartbeatTime": printed(self.now)}
+        self.nodes[name]["status"]["conditions"] = [ready]
+        self._put(name)
+
+    def bare(self, name):
+        """The node's conditions are taken away."""
+        self.nodes[name]["status"]["conditions"] = []
+        self._put(name)
+
     def _carry_out(self, action):
         if isinstance(action, WakeAt):
             self.due.append(((action.at - T0).total_seconds(), len(self.log), action.key))
@@ -220,9 +231,27 @@ def test_nodes_that_are_well_are_not_looked_at():
     assert looked == []
 
 
+def test_nodes_without_a_condition_and_nodes_that_carry_their_taint_are_not_looked_at():
+    story = Story()
+    zone(story, 5)
+    story.add("bare")
+    story.nodes["bare"]["status"] = {"conditions": []}
+    story._put("bare")
+    story.silence("n00")
+    looked = []
+    check = story.controller._check
+    story.pass_time(120)
+    assert story.given_up()
+    story.renewal = 1000.0  # nobody reports, and nobody's grace is over
+    story.pass_time(5)
+    story.controller._check = lambda node, *more: looked.append(node.name) or check(node, *more)
+    story.pass_time(20)
+    assert not {"bare", *story.given_up()} & set(looked)
+
+
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["silence", "come_back", "add", "remove", "nothing"]),
+        st.sampled_from(["silence", "come_back", "add", "remove", "unready", "bare", "nothing"]),
         st.integers(0, 5),
         st.integers(1, 120),
     ),
@@ -238,7 +267,7 @@ def live(kind, script):
         name = f"n{number}"
         if what == "add" and name not in story.nodes:
             story.add(name, "ab"[number % 2])
-        elif name in story.nodes and what in ("silence", "come_back", "remove"):
+        elif name in story.nodes and what in ("silence", "come_back", "remove", "unready", "bare"):
             getattr(story, what)(name)
         story.pass_time(wait)
     return story.log
