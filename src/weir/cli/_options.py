@@ -28,6 +28,21 @@ Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
 
+class Group(click.Group):
+    """A group whose help shows the summaries of its commands whole, on as many lines as they need."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, one.get_short_help_str(limit=1000))
+                    for name, one in commands
+                    if one and not one.hidden
+                ]
+            )
+
+
 def together(*options: Option) -> Option:
     """Return the options as one, shown in the order they are given."""
 

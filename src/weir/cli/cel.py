@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._cel_subjects import devices_of, taints_of
-from weir.cli._options import output_option
+from weir.cli._options import Group, output_option
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import (
     BAD,
@@ -60,7 +60,7 @@ def _environment_option(command: _Command) -> _Command:
     )(command)
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=Group, no_args_is_help=True)
 def cel() -> None:
     """Check and try CEL expressions of tolerations and device selectors.
 

@@ -528,8 +528,8 @@ def _values(file: str, content: bytes) -> list[tuple[str, Any]]:
         say(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
     try:
         return [(file, document) for document in read_values(content, file)]
-    except ManifestError as error:
-        raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
+    except ManifestError as error:  # exit code 2, as for a file that is not there
+        raise ManifestError(error.place, f"the cluster's dump cannot be read: {error.problem}") from None
 
 
 def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:

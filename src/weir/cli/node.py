@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from weir.cli._confirm import agreed, yes_option
-from weir.cli._options import Live, live_options, together
+from weir.cli._options import Group, Live, live_options, together
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import progress, say
 
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 50
 _MOST_NAMES: Final = 5
 
 
-@click.group()
+@click.group(cls=Group)
 def node() -> None:
     """Simulated nodes: `weir up` or `weir kubelet` plays them."""
 

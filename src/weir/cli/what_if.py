@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
-from weir.cli._options import ClusterSource, output_option, together
+from weir.cli._options import ClusterSource, Group, output_option, together
 from weir.cli._what_if_changes import CHANGES, read_changes
 from weir.cli._what_if_text import text
 from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_files, read_seconds
@@ -54,7 +54,7 @@ _answer_options: Final = together(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def what_if() -> None:
     """Say what a change to the cluster would do before making it. Nothing is written."""
 

@@ -17,7 +17,7 @@ import yaml
 
 from weir.objects.block_yaml import Unusual, read_dump
 from weir.objects.jsontext import MOST_VALUES, has_more_values_than
-from weir.objects.yaml_nodes import ManifestError, Place, compose, decode_text, place_of_mark
+from weir.objects.yaml_nodes import ManifestError, Place, compose, decode_text, name_cause, place_of_mark
 from weir.objects.yaml_scalars import key_of, plain_scalar, scalar_of
 
 __all__ = ["Document", "ManifestError", "PathPart", "Place", "read_manifest", "read_values"]
@@ -114,19 +114,22 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
 
     >>> [d.value["kind"] for d in read_manifest("kind: Pod\\n---\\nkind: Node\\n")]
     ['Pod', 'Node']
-    >>> read_manifest("\\ta: 1", "pod.yaml")
+    >>> read_manifest("a: [1", "p")
     Traceback (most recent call last):
-    weir.objects.yaml_nodes.ManifestError: pod.yaml:1:1: found character that cannot start any token
+    weir.objects.yaml_nodes.ManifestError: p:1:4: did not find expected ',' or ']' (while parsing a flow sequence)
     """
     decoded = decode_text(text, file)
     lines = decoded.split("\n")
     documents: list[Document] = []
     builder = _Builder(file)
-    for node in compose(decoded, file):
-        builder.duplicates = []
-        value = builder.build(node, ())
-        if value is not None:
-            documents.append(Document(value, file, lines, tuple(builder.duplicates), node))
+    try:
+        for node in compose(decoded, file):
+            builder.duplicates = []
+            value = builder.build(node, ())
+            if value is not None:
+                documents.append(Document(value, file, lines, tuple(builder.duplicates), node))
+    except ManifestError as error:
+        raise name_cause(error, decoded) from None
     return documents
 
 

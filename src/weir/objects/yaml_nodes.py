@@ -21,6 +21,7 @@ __all__ = [
     "as_manifest_error",
     "compose",
     "decode_text",
+    "name_cause",
     "new_loader",
     "place_of_mark",
 ]
@@ -33,6 +34,11 @@ MOST_ALIASED: Final = 50_000
 MOST_OF_ONE_OBJECT: Final = 100_000
 #: Where items of a List lie: the document, its `items`, the item.
 _ITEM_DEPTH: Final = 2
+#: What Helm and its kin replace; `{{` alone is YAML (a flow mapping in a flow mapping), though nobody writes it.
+_TEMPLATE: Final = re.compile(
+    r"\{\{-?\s*(?:[.$]|(?:if|else|end|range|with|include|template|define|toYaml|tpl)\b|/\*)"
+)
+_TAB: Final = re.compile(r"^ *\t", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,9 +56,9 @@ class Place:
 class ManifestError(ValueError):
     """Text that holds no readable document; says where and what is wrong."""
 
-    def __init__(self, place: Place, problem: str, in_go_words: str = "") -> None:
+    def __init__(self, place: Place, problem: str, in_go_words: str = "", fix: str = "") -> None:
         super().__init__(f"{place}: {problem}")
-        self.place, self.problem = place, problem
+        self.place, self.problem, self.fix = place, problem, fix
         #: what the API server's reader says about it
         self.in_go_words = in_go_words or f"line {place.line}: {problem}"
 
@@ -237,6 +243,26 @@ def as_manifest_error(error: yaml.YAMLError, file: str, text: str) -> ManifestEr
     if place.line > last:  # the parser counts a line behind the end
         place = Place(file, last, len(text) - text.rfind("\n", 0, -1))
     return ManifestError(place, problem, in_go_words)
+
+
+def name_cause(error: ManifestError, text: str) -> ManifestError:
+    """Return *error* with the cause in *text* where it is a common one."""
+    cause, fix = _common_cause(text)
+    return (
+        ManifestError(error.place, f"{cause} ({error.problem})", error.in_go_words, fix) if cause else error
+    )
+
+
+def _common_cause(text: str) -> tuple[str, str]:
+    """Return why *text* cannot be read, where the parser's own words do not lead to it, and what to do; or ""."""
+    if template := _TEMPLATE.search(text):
+        line = text.count("\n", 0, template.start()) + 1
+        cause = f"an unrendered template stands on line {line}, so this is no manifest yet"
+        return cause, "render it first: helm template . | weir lint -"
+    if tab := _TAB.search(text):
+        line = text.count("\n", 0, tab.start()) + 1
+        return f"line {line} is indented with a tab, which YAML does not allow", "indent with spaces"
+    return "", ""
 
 
 def _in_go_words(error: yaml.YAMLError, problem: str) -> str:

@@ -589,3 +589,32 @@ def test_a_file_of_several_compressed_members_is_read_whole(here: Path) -> None:
     text = POD.encode()
     (here / "pod.yaml.gz").write_bytes(gzip.compress(text[:40]) + gzip.compress(text[40:]))
     assert run(["explain", "-f", "pod.yaml.gz", "--cluster", "nodes.yaml"]) == FINE
+
+
+@pytest.mark.parametrize(
+    "text, cause",
+    [
+        ("spec:\n\tcontainers: []\n", "line 2 is indented with a tab, which YAML does not allow"),
+        (
+            "a: b\nspec: {{- if .Values.x }}\n",
+            "an unrendered template stands on line 2, so this is no manifest yet",
+        ),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_says_why_as_lint_does(here, capsys, text, cause):
+    (here / "pod.yaml").write_text(text)
+    (here / "dump.json").write_text(json.dumps({**LIST, "items": [SOUND_NODE]}))
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "dump.json"]) == 2
+    assert f": {cause} (" in capsys.readouterr().err
+    assert run(["lint", "pod.yaml"]) == 1
+    assert cause in capsys.readouterr().out
+
+
+def test_a_dump_that_is_no_yaml_ends_like_one_that_is_not_there(here, capsys):
+    (here / "pod.yaml").write_text(POD)
+    (here / "broken.yaml").write_text("a: [b\n")
+    codes = [
+        run(["explain", "-f", "pod.yaml", "--cluster", name]) for name in ("missing.yaml", "broken.yaml")
+    ]
+    assert codes == [2, 2]
+    assert "broken.yaml:1:4: the cluster's dump cannot be read" in capsys.readouterr().err

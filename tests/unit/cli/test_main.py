@@ -45,6 +45,12 @@ def test_help_lists_exactly_the_commands_that_exist(capsys):
     assert "explain" in shown
 
 
+@pytest.mark.parametrize("group", ["what-if", "cel", "device", "node"])
+def test_help_of_a_group_cuts_no_summary(group, capsys):
+    assert cli.run([group, "--help"]) == FINE
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_every_command_module_holds_a_command_of_its_name():
     with click.Context(cli.weir) as context:
         names = cli.weir.list_commands(context)
