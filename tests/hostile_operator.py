@@ -198,6 +198,14 @@ async def watch(pid: int, ended: Callable[[], bool], most: list[int]) -> None:
 # ── the play ─────────────────────────────────────────────────────────────────────────────────────
 
 
+async def installed(client: Client, port: int) -> None:
+    """Install the webhooks of an operator on *port*."""
+    installation = Installation(url=f"https://127.0.0.1:{port}")
+    for document in (*foundation(installation), lowering(installation), barrier(installation)):
+        kind = by_kind(document["apiVersion"], document["kind"])
+        await client.apply(kind, document, field_manager="test", force=True)
+
+
 @contextmanager
 def running_operator(folder: Path, kubeconfig: Path, port: int, metrics: int) -> Iterator[int]:
     """Give the pid of an operator; its log lies in *folder*."""
@@ -223,17 +231,21 @@ def running_operator(folder: Path, kubeconfig: Path, port: int, metrics: int) ->
             process.wait()
 
 
-async def measure(
-    client: Client, pid: int, port: int, seconds: float, most: int, rate: float
-) -> tuple[list[float], list[str], int, int, int, float]:
+async def answering(client: Client) -> None:
+    """Return once the operator answers."""
     deadline = time.monotonic() + 60
-    while True:  # the operator answers
+    while True:
         try:
-            await review(client)
-            break
+            return await review(client)
         except (errors.ApiError, Unreachable):
             assert time.monotonic() < deadline, "the operator does not answer"
             await asyncio.sleep(0.2)
+
+
+async def measure(
+    client: Client, pid: int, port: int, seconds: float, most: int, rate: float
+) -> tuple[list[float], list[str], int, int, int, float]:
+    await answering(client)
     for _ in range(20):
         await review(client)
     idle = memory(pid)
@@ -280,15 +292,12 @@ def run(folder: Path, seconds: float, most: int, rate: float = 1e9) -> Report:
     """Start an API server and an operator, send at most *most* hostile requests, and return what was seen."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     port, metrics = free_port(), free_port()
-    installation = Installation(url=f"https://127.0.0.1:{port}")
     with running_server(folder, "--feature-gates", FEATURES, cold=True) as server:
 
         async def main() -> Report:
             client = connect(server.kubeconfig)
             try:
-                for document in (*foundation(installation), lowering(installation), barrier(installation)):
-                    kind = by_kind(document["apiVersion"], document["kind"])
-                    await client.apply(kind, document, field_manager="test", force=True)
+                await installed(client, port)
                 with running_operator(folder, server.kubeconfig, port, metrics) as pid:
                     found = await measure(client, pid, port, seconds, most, rate)
                     page = await asyncio.to_thread(_page, metrics)

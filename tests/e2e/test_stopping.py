@@ -18,6 +18,7 @@ from tests.e2e.server import running_server
 from tests.e2e.test_processes import Story, component, gone, pod
 from tests.e2e.test_up import until, up
 from tests.e2e.warm import COLD
+from tests.hostile_operator import FEATURES, answering, free_port, installed, running_operator
 from weir.objects.kinds import by_kind
 from weir.taints.expression import STOPPED_REASON
 
@@ -139,6 +140,33 @@ def test_a_component_ends_while_it_evaluates_what_is_stored(tmp_path: Path, name
         finally:
             process.kill()
             process.wait()
+
+
+async def lower_hostile_pods(client) -> None:
+    """Have the operator evaluate the expressions of many pods for every taint it knows."""
+    for number in range(40):
+        document = pod(f"hostile-{number}")
+        document["spec"]["tolerations"] = [
+            {"operator": "CEL", "value": f"{text} && {number} > 0"} for text in SLOW
+        ]
+        with suppress(Exception):  # the API server does not wait so long, and the operator ends
+            await client.create(PODS, document)
+
+
+def test_the_operator_ends_while_it_evaluates(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", free_port()
+    data.mkdir()
+    with running_server(data, "--feature-gates", FEATURES) as server:
+        Story(tmp_path).does(lambda client: installed(client, port))
+        with running_operator(tmp_path, server.kubeconfig, port, free_port()) as pid:
+            Story(tmp_path).does(answering)
+            before = used_seconds(pid)
+            writer = threading.Thread(target=Story(tmp_path).does, args=(lower_hostile_pods,), daemon=True)
+            writer.start()
+            assert until(lambda: used_seconds(pid) > before + 1, 90)
+            os.kill(pid, signal.SIGTERM)
+            assert until(lambda: gone(pid), patience())
+            writer.join(60)
 
 
 def test_the_api_server_ends_while_it_judges_expressions(tmp_path: Path) -> None:

@@ -21,10 +21,12 @@ from tests.unit.controllers.device_cluster import (
 )
 from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
+from weir.lowering import tolerations
 from weir.lowering.admission import Answer, answer
 from weir.lowering.admission import Cluster as Lowered
 from weir.lowering.triples import Triple
 from weir.lowering.webhooks import POD_PATH
+from weir.objects.core import Toleration
 from weir.operator.aside import Aside
 from weir.simulation.cluster import Cluster
 from weir.taints import expression
@@ -227,24 +229,25 @@ def test_the_operator_tells_of_a_stopped_expression_once() -> None:
         ]
 
 
+def daemonset(name: str, *entries: dict[str, Any]) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": list(entries)},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
 def test_the_operator_tells_of_a_stopped_expression_of_a_daemonset_once() -> None:
     expression.shared.cache_clear()
     with StockCluster() as stock:
         stock.node("n")
         stock.set_taints("n", ("sla", "1", "NoSchedule"))
-        tolerations = [{"operator": "CEL", "value": HOSTILE["many calls"]}]
-        template = {
-            "metadata": {"labels": {"app": "d"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": tolerations},
-        }
-        stock.create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "DaemonSet",
-                "metadata": {"name": "d", "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
-            }
-        )
+        stock.create(daemonset("d", {"operator": "CEL", "value": HOSTILE["many calls"]}))
         stock.advance(60)
         stock.set_taints("n", ("sla", "2", "NoSchedule"))
         stock.advance(600)
@@ -292,3 +295,48 @@ def test_reviews_with_expressions_are_answered_beside_the_loop(monkeypatch: pyte
         assert {expressions for _, expressions in asked} == {False}
         stock.run_pod("p", {"operator": "CEL", "value": "taint.key == 'sla'"})
         assert {name for name, expressions in asked if expressions} >= {"answer", "complete"}
+
+
+def test_the_operator_evaluates_no_expression_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for pods, bound and pending ones, nor for node writes, grace or labels of DaemonSets."""
+    beside: list[str] = []
+    on_loop: list[str] = []
+    under_way = [False]
+    run_plainly = Aside.run
+
+    async def run(self: Aside, expressions: bool, work: Any, *arguments: Any, **named: Any) -> Any:
+        under_way[0] = expressions
+        try:
+            return await run_plainly(self, expressions, work, *arguments, **named)
+        finally:
+            under_way[0] = False
+
+    evaluate, verdict = Expressions.evaluate, tolerations._verdict
+
+    def noted(expression: str) -> None:
+        (beside if under_way[0] else on_loop).append(expression)
+
+    def evaluated(self: Expressions, expression: str, taint: Any) -> Any:
+        noted(expression)
+        return evaluate(self, expression, taint)
+
+    def judged(original: Toleration, triple: Triple) -> bool:
+        if original.expression:  # remembered or not
+            noted(original.expression)
+        return verdict(original, triple)
+
+    monkeypatch.setattr(Expressions, "evaluate", evaluated)
+    monkeypatch.setattr(tolerations, "_verdict", judged)
+    monkeypatch.setattr(Aside, "run", run)
+    tolerating = {"operator": "CEL", "value": "taint.key == 'sla' && taint.value != '13'"}
+    with StockCluster(grace_seconds=10) as stock:
+        stock.node("n")
+        stock.run_pod("bound", tolerating, tolerating | {"value": "taint.key == 'other'"})
+        stock.create(daemonset("d", tolerating))
+        stock.advance(60)
+        for value, effect in (("1", "NoSchedule"), ("2", "NoExecute"), ("13", "NoExecute")):
+            stock.set_taints("n", ("sla", value, effect))
+            stock.advance(60)
+            stock.run_pod(f"pending-{value}", tolerating)
+            stock.advance(60)
+    assert beside and not on_loop

@@ -25,7 +25,7 @@ from weir.clock import Clock
 from weir.errors import WeirError
 from weir.lowering.tolerations import LoweredList, extended_verdict
 from weir.lowering.triples import Triple, listed
-from weir.operator.entries import Entries, Written, lacks
+from weir.operator.entries import Entries, Written
 from weir.operator.holds import Holds
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
@@ -141,10 +141,10 @@ class Barrier:
         pending = self._pending.complete(await self._pending.lacking(evicting, node), first=True)
         if len(evicting) < len(triples):
             self._pending.complete(await self._pending.lacking(triples, node))  # and nobody waits for these
-        written = await self._add(node, self._bound_here(node, evicting), evicting)
+        written = await self._add(node, await self._bound_here(node, evicting), evicting)
         # The sign is about pods that are bound: it need not wait for the others.
         await _both(
-            self._confirm(node) if self._unseen(node, evicting, written) else None,
+            self._confirm(node) if await self._unseen(node, evicting, written) else None,
             asyncio.gather(*pending.values()),
         )
         meanwhile = [(key, turn.result()) for key, turn in pending.items()]
@@ -155,8 +155,8 @@ class Barrier:
 
     async def _prepare_new(self, node: str, triples: tuple[Triple, ...]) -> int:
         """Make the pods ready that are bound to a node which comes back under its name with evicting *triples*."""
-        written = await self._add(node, self._bound_here(node, triples), triples)
-        if self._unseen(node, triples, written):
+        written = await self._add(node, await self._bound_here(node, triples), triples)
+        if await self._unseen(node, triples, written):
             await self._confirm(node)
         return sum(1 for _, result in written if result.added)
 
@@ -177,14 +177,14 @@ class Barrier:
             self._metrics.barriers_ahead.child().inc()
         return sum(1 for turn in over if turn.result().added)
 
-    def _bound_here(self, node: str, evicting: tuple[Triple, ...]) -> list[tuple[LoweredPod, set[str]]]:
+    async def _bound_here(self, node: str, evicting: tuple[Triple, ...]) -> list[tuple[LoweredPod, set[str]]]:
         """Return the pods on the node that need a patch, each with the keys that it will have to leave for."""
-        return [
-            (pod, leaves)
-            for pod in self._pods.by_index("node", node)
-            for leaves in (self._leaves(pod, node, evicting),)
-            if leaves or lacks(pod, evicting, self._entries.native_numeric)
-        ]
+        found = []
+        for pod in list(self._pods.by_index("node", node)):
+            leaves = await self._entries.aside.run(pod.evaluates, self._leaves, pod, node, evicting)
+            if leaves or await self._entries.lacks(pod, evicting):
+                found.append((pod, leaves))
+        return found
 
     async def _confirm(self, node: str) -> None:
         if self.apart and not self._entries.grace_seconds:
@@ -220,22 +220,22 @@ class Barrier:
         self._check_room(node, written)
         return written
 
-    def _unseen(
+    async def _unseen(
         self, node: str, evicting: tuple[Triple, ...], written: list[tuple[ObjectKey, Written]]
     ) -> bool:
         """Return whether a pod here is saved by an entry that kube-controller-manager may not have seen."""
         if any(result.node == node for _, result in written):
             return True
-        return any(
-            pod.version > self._sentinel.confirmed
-            for pod in self._pods.by_index("node", node)
-            if not pod.ended
-            and pod.tolerations is not None
-            and (
-                pod.tolerations.has_grace
-                or any(extended_verdict(pod.tolerations.originals.values(), triple) for triple in evicting)
-            )
-        )
+        for pod in list(self._pods.by_index("node", node)):
+            if pod.ended or pod.tolerations is None or pod.version <= self._sentinel.confirmed:
+                continue
+            if pod.tolerations.has_grace:
+                return True
+            for triple in evicting:
+                originals = pod.tolerations.originals.values()
+                if await self._entries.aside.run(pod.evaluates, extended_verdict, originals, triple):
+                    return True
+        return False
 
 
 async def _both(first: Awaitable[Any] | None, second: Awaitable[Any]) -> None:

@@ -21,12 +21,13 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.lowering.daemonsets import may_run
 from weir.lowering.names import OPERATOR, labelled_hash
+from weir.lowering.node_labels import LabelRules, RunsHere
 from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
-from weir.operator.aside import Turns
-from weir.operator.entries import Entries, lacks
+from weir.operator.aside import Turns, has_expressions
+from weir.operator.entries import Entries
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.node_taints import NodeTaints
@@ -243,10 +244,9 @@ class Controller:
         pod = self._pods.get(ObjectKey(*key))
         if pod is None or not pod.lowered or pod.ended:
             return
-        native = self._entries.native_numeric
         if pod.node:
             node = self._nodes.get(ObjectKey("", pod.node))
-            if not lacks(pod, triples_of(node), native):
+            if not await self._entries.lacks(pod, triples_of(node)):
                 return
             written = await self._entries.add(pod, lambda: triples_of(node), "repair")
             # No barrier sees to taints that evict nobody: their entries come now, and nothing was wrong.
@@ -258,7 +258,7 @@ class Controller:
             return
         if pod.gated:
             await self.release(pod)
-        elif lacks(pod, self._known.known, native):
+        elif await self._entries.lacks(pod, self._known.known):
             await asyncio.gather(*self._pending.complete([pod]).values())
 
     async def _reconcile_pending(self) -> None:
@@ -269,7 +269,7 @@ class Controller:
 
     async def release(self, pod: LoweredPod) -> None:
         """Complete a pod that is held and let it go, unless its node is not ready for it."""
-        if pod.label and pod.daemon and not self._daemon_may_run(pod):
+        if pod.label and pod.daemon and not await self._daemon_may_run(pod):
             await self._reconcile_node(pod.target)
             return
         await self._known.read()  # begun after the pod was seen: no barrier before it is missed
@@ -286,19 +286,23 @@ class Controller:
             return
         found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self._entries.native_numeric)
         triples = triples_of(self._nodes.get(ObjectKey("", pod.node)))
-        if all(triple.effect != "NoExecute" or found.tolerates(triple) for triple in triples):
+        evicting = [triple for triple in triples if triple.effect == "NoExecute"]
+        if await self._entries.aside.run(pod.evaluates, lambda: all(map(found.tolerates, evicting))):
             await self._entries.give_grace(pod)
 
-    def _daemon_may_run(self, pod: LoweredPod) -> bool:
+    async def _daemon_may_run(self, pod: LoweredPod) -> bool:
         node = self._nodes.get(ObjectKey("", pod.target))
         tolerations = self._rules.tolerations_of(pod.label, pod.metadata.namespace)
-        return node is not None and tolerations is not None and may_run(tolerations, triples_of(node), False)
+        if node is None or tolerations is None:
+            return False
+        expressions = has_expressions(tolerations)
+        return await self._entries.aside.run(expressions, may_run, tolerations, triples_of(node), False)
 
     async def label_nodes(self) -> None:
         """Give every node the labels that it lacks."""
         wrong, turns = [], Turns()
         for node in list(self._nodes):
-            if self._labels(node) is not None:
+            if await self._labels(node) is not None:
                 wrong.append(node)
             await turns.pause()
         self._warn_of_daemonsets()
@@ -310,10 +314,14 @@ class Controller:
             about = ObjectReference("DaemonSet", daemonset.name, daemonset.namespace, api_version="apps/v1")
             self._entries.warn(about, tolerations)
 
-    def _labels(self, node: Document) -> dict[str, str | None] | None:
+    async def _labels(self, node: Document) -> dict[str, str | None] | None:
         """Return the labels to change on *node*, or None."""
-        before = (node.get("metadata") or {}).get("labels") or {}
-        after = self._rules.labels.labels(node, self._rules.runs_here)
+        metadata = node.get("metadata") or {}
+        before = metadata.get("labels") or {}
+        rules: tuple[LabelRules, RunsHere] = self._rules.labels, self._rules.runs_here
+        if expressions := self._rules.have_expressions:
+            rules = self._rules.copy_for(metadata.get("name") or "")
+        after = await self._entries.aside.run(expressions, rules[0].labels, node, rules[1])
         if before == after:
             return None
         changed: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
@@ -322,7 +330,7 @@ class Controller:
     async def _label(self, node: Document) -> None:
         name = node["metadata"]["name"]
         for _ in range(10):
-            change = self._labels(node)
+            change = await self._labels(node)
             if change is None:
                 return
             metadata = {"resourceVersion": node["metadata"]["resourceVersion"], "labels": change}
@@ -362,8 +370,8 @@ class Controller:
                 self._log.warning("A node got taints past the hook", node=name, taints=shown)
             await self._record(passed)
         self._added.discard(name)
-        for pod in self._pods.by_index("node", name):
-            if lacks(pod, triples, self._entries.native_numeric):
+        for pod in list(self._pods.by_index("node", name)):
+            if await self._entries.lacks(pod, triples):
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
         await self._label(node)
         self._warn_of_daemonsets()

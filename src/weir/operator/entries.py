@@ -45,8 +45,7 @@ class Written:
     left_out: tuple[Triple, ...] = ()
 
 
-def lacks(pod: LoweredPod, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
-    """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
+def _lacks(pod: LoweredPod, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
     if pod.ended or pod.tolerations is None or not pod.tolerations.originals:
         return ()
     return pod.tolerations.lack(triples, native_numeric)
@@ -93,6 +92,10 @@ class Entries:
         self.grace_seconds = 0
         self._giving_back: set[asyncio.Task[None]] = set()
         self._completed: dict[Tolerations, tuple[Iterable[Triple], Completed]] = {}
+
+    async def lacks(self, pod: LoweredPod, triples: Iterable[Triple]) -> tuple[Triple, ...]:
+        """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
+        return await self.aside.run(pod.evaluates, _lacks, pod, triples, self.native_numeric)
 
     async def add(
         self,

@@ -25,7 +25,6 @@ from weir.clock import Clock
 from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, respond
 from weir.lowering.daemonsets import daemonset_label
-from weir.lowering.node_labels import LabelRules
 from weir.lowering.templates import template_of
 from weir.lowering.tolerations import read_originals
 from weir.lowering.triples import Triple, listed, new_triples
@@ -140,9 +139,11 @@ class Hooks:
         )
         expressions = path == webhooks.POD_PATH and _has_expressions(request.get("object"))
         if path == webhooks.NODE_LABELS_PATH:
-            expressions = any(map(has_expressions, self._rules.labels.daemonsets.values()))
+            expressions = self._rules.have_expressions
             if expressions:
-                cluster = _as_it_is_now(cluster, request)
+                node = (request.get("object") or {}).get("metadata", {}).get("name") or ""
+                rules, runs_here = self._rules.copy_for(node)
+                cluster = replace(cluster, rules=rules, runs_here=runs_here)
         decision = await self._aside.run(expressions, answer, path, request, cluster)
         if path == webhooks.DAEMONSET_PATH and decision.document is not None and not request.get("dryRun"):
             decision = await self._label_first(request, decision)
@@ -230,14 +231,6 @@ class Hooks:
 
 def _not_shown(kind: str) -> Answer:
     return Answer(code=429, message=f"the cluster does not show this {kind} as the request has it, try again")
-
-
-def _as_it_is_now(cluster: Cluster, request: Mapping[str, Any]) -> Cluster:
-    """Return *cluster* with copies of what the loop changes while a thread reads it."""
-    rules, name = cluster.rules, (request.get("object") or {}).get("metadata", {}).get("name") or ""
-    running = {label for label in rules.daemonsets if cluster.runs_here(label, name)}
-    copied = LabelRules(dict(rules.requirements), dict(rules.daemonsets), set(rules.retired))
-    return replace(cluster, rules=copied, runs_here=lambda label, node: label in running)
 
 
 def _has_expressions(pod: Any) -> bool:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from weir.client.cache import Cache, ObjectKey
 from weir.lowering.triples import Triple
-from weir.operator.aside import has_expressions
-from weir.operator.entries import Entries, Written, lacks
+from weir.operator.entries import Entries, Written
 from weir.operator.known_triples import KnownTriples
 from weir.operator.views import LoweredPod
 
@@ -49,9 +48,7 @@ class PendingPods:
                 await asyncio.sleep(0)  # hooks are answered in between
             if node and pod.target and pod.target != node:
                 continue
-            expressions = pod.tolerations is not None and has_expressions(pod.tolerations.originals.values())
-            native = self._entries.native_numeric
-            if await self._entries.aside.run(expressions, lacks, pod, triples, native):
+            if await self._entries.lacks(pod, triples):
                 found.append(pod)
         return found
 

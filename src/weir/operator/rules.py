@@ -15,8 +15,9 @@ from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.lowering.daemonsets import automatic, daemonset_label, original_tolerations
 from weir.lowering.names import REQUIREMENTS, daemonset_hash, label_key
-from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
+from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules, RunsHere
 from weir.lowering.tolerations import read_originals
+from weir.operator.aside import has_expressions
 from weir.operator.holds import Holds
 from weir.operator.views import LoweredPod
 
@@ -56,6 +57,18 @@ class Rules:
             not pod.ended and pod.node and pod.metadata.namespace == owner.namespace
             for pod in self._pods.by_index("daemon", f"{label} {node}")
         )
+
+    @property
+    def have_expressions(self) -> bool:
+        """Whether a DaemonSet with a label has an expression."""
+        return any(map(has_expressions, self.labels.daemonsets.values()))
+
+    def copy_for(self, node: str) -> tuple[LabelRules, RunsHere]:
+        """Return the rules and who runs on *node* as they are now, for a thread to read while the loop changes them."""
+        rules = self.labels
+        running = {label for label in rules.daemonsets if self.runs_here(label, node)}
+        copied = LabelRules(dict(rules.requirements), dict(rules.daemonsets), set(rules.retired))
+        return copied, lambda label, node: label in running
 
     def tolerations_of(self, label: str, namespace: str) -> list[Document] | None:
         """Return the tolerations of the DaemonSet in *namespace* that has this label, or None."""

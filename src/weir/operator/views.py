@@ -16,6 +16,7 @@ from weir.lowering.grace import graced
 from weir.lowering.names import GATE, GRACE, REQUIREMENTS, TOLERATIONS, labelled_hash
 from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
+from weir.operator.aside import has_expressions
 
 Document = dict[str, Any]
 _MOST_REMEMBERED: Final = 64
@@ -98,6 +99,11 @@ class LoweredPod(msgspec.Struct, frozen=True):
     @property
     def gated(self) -> bool:
         return GATE in self.gates
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether one of its originals is an expression."""
+        return self.tolerations is not None and has_expressions(self.tolerations.originals.values())
 
     @property
     def version(self) -> int:
