@@ -91,6 +91,7 @@ GROWING = {
     "taints/judge.py:_Key.integers": "gone with the judge's taints",
     "taints/judge.py:_Key.numbers": "gone with the judge's taints",
     "taints/judge.py:_Key.readable": "gone with the judge's taints",
+    "taints/judge.py:_Key.values": "gone with the judge's taints",
 }
 #: Packages whose objects outlive a question: what runs for a week.
 LONG_LIVED = (

@@ -182,7 +182,6 @@ def nodes(count, devices=8):
     return [identified(slice_document(f"node-{n}", devices)) for n in range(count)]
 
 
-@pytest.mark.proves("5055-105")
 def test_ten_thousand_rules_stall_nobody():
     story = Story()
     take(story, *nodes(250))

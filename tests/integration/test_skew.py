@@ -6,10 +6,13 @@ concerns. What is stored stays, who runs stays unless a row says otherwise, who 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.integration.skew import COMPONENTS, FEATURES, ROWS, Walk, row
 from weir.simulation.cluster import ComponentGates
+from weir.taints.expression import shared
 
 ON = ComponentGates()
 EXPRESSION_ONLY = ("cel",)
@@ -136,7 +139,7 @@ def prepared_disabling(walk):
 # ── 8.2 a gate off, component by component ───────────────────────────────────────────────────────
 
 
-@pytest.mark.proves("5471-40", "5721-28", "5721-86", "5500-84", "5500-85")
+@pytest.mark.proves("5471-40", "5471-112", "5721-28", "5721-86", "5721-122", "5500-84", "5500-85", "5500-102")
 @row("8.2", "apiserver off: create rejected, update of pods that use it allowed")
 def apiserver_off(walk):
     walk.node()
@@ -689,5 +692,23 @@ def test_upgrade_downgrade_and_upgrade_again(name):
             "Running",
             "Running",
         )
+    finally:
+        walk.cluster.close()
+
+
+@pytest.mark.proves("5500-45", "5500-49", "5500-113")
+def test_every_component_compiles_for_itself():
+    """Scheduler, DaemonSet controller, taint eviction and kubelet: nobody uses the programs of the process."""
+    walk = Walk(FEATURES["cel"])
+    walk.feature = replace(
+        walk.feature, entry={"expression": "taint.key == 'sla' && taint.value.endsWith('old')"}
+    )
+    try:
+        before = len(shared().programs)
+        walk.node()
+        walk.pod("p")
+        walk.workload("DaemonSet", "agent")
+        assert (walk.phase("p"), walk.phases("agent"), walk.evictions()) == ("Running", ["Running"], [])
+        assert len(shared().programs) == before
     finally:
         walk.cluster.close()

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.reference.scheduler import Cluster
-from weir.gates import ALL_FEATURES
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
 
-pytestmark = pytest.mark.proves("5471-14", "5721-38")
+pytestmark = pytest.mark.proves("5721-38")
 
 ZONES = ["a", "b", "c"]
 APPS = ["web", "db", "cache"]
@@ -150,6 +150,7 @@ def random_pod(rng, name, domains):
 NAMESPACES = {"x": {"team": "x"}, "y": {}}
 
 
+@pytest.mark.proves("5471-70")
 @pytest.mark.parametrize("domains", [False, True], ids=["nodes", "domains"])
 @pytest.mark.parametrize("seed", range(60))
 def test_every_decision_of_a_busy_cluster_equals_the_plain_loop(seed, domains):
@@ -194,3 +195,25 @@ def test_every_decision_of_a_busy_cluster_equals_the_plain_loop(seed, domains):
             bound[key] = (node, placed)
             plain.pods[node].append(placed)
             engine.assume(key, placed, node)
+
+
+def plain_pod(rng, name):
+    """A pod that uses none of the new operators, or None when the random one does."""
+    pod = random_pod(rng, name, True)
+    text = msgspec.json.encode(pod).decode()
+    return None if any(word in text for word in ('"Gt"', '"Lt"', "Semver", "expression")) else pod
+
+
+@pytest.mark.proves("5471-53", "5471-99", "5721-105", "5500-81")
+@pytest.mark.parametrize("seed", range(20))
+def test_with_the_gates_on_pods_without_the_operators_are_decided_as_before(seed):
+    rng = random.Random(seed)
+    on, off = (Engine(gates, namespaces=NAMESPACES) for gates in (ALL_FEATURES, KUBERNETES_DEFAULTS))
+    for number in range(rng.randrange(3, 12)):
+        node = random_node(rng, f"n{number}")
+        for engine in (on, off):
+            engine.table.put_node(node)
+    pods = [pod for number in range(20) if (pod := plain_pod(rng, f"p{number}")) is not None]
+    assert len(pods) > 3
+    for pod in pods:
+        assert (on.statuses(pod), on.scores(pod)) == (off.statuses(pod), off.scores(pod))

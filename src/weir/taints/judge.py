@@ -33,31 +33,34 @@ _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools],
 
 
 class _Key:
-    """The distinct taints of one key: their numbers, effects, and values where they are integers."""
+    """The distinct taints of one key: their numbers, effects, and values, read as integers when first compared."""
 
-    __slots__ = ("_columns", "effects", "integers", "numbers", "readable")
+    __slots__ = ("_columns", "effects", "integers", "numbers", "readable", "values")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.effects: list[str] = []
+        self.values: list[str] = []
         self.integers: list[int] = []
         self.readable: list[bool] = []
         self._columns: _Columns | None = None
 
     def add(self, number: int, taint: Taint) -> None:
-        try:
-            value, readable = parse_integer(taint.value), True
-        except IntegerError:
-            value, readable = 0, False
         self.numbers.append(number)
         self.effects.append(taint.effect)
-        self.integers.append(value)
-        self.readable.append(readable)
+        self.values.append(taint.value)
         self._columns = None
 
     def columns(self) -> _Columns:
         """Return numbers, integer values, and by effect (all effects under "") where values are integers, and all."""
         if self._columns is None:
+            for text in self.values[len(self.integers) :]:
+                try:
+                    value, is_integer = parse_integer(text), True
+                except IntegerError:
+                    value, is_integer = 0, False
+                self.integers.append(value)
+                self.readable.append(is_integer)
             readable = np.asarray(self.readable, np.bool_)
             there = {
                 effect: np.asarray([found == effect for found in self.effects], np.bool_)

@@ -15,8 +15,6 @@ from weir.cel.env import Env
 from weir.cel.library import KUBERNETES
 from weir.cel.source import CompileError
 
-pytestmark = pytest.mark.proves("5500-33")
-
 ENV = Env(KUBERNETES, {"x": types.INT})
 OTHER = Env(KUBERNETES, {"x": types.STRING})
 
@@ -32,6 +30,7 @@ def test_environments_do_not_share_programs() -> None:
     assert programs.compile("x == x", ENV) is not programs.compile("x == x", OTHER)
 
 
+@pytest.mark.proves("5500-33")
 def test_the_least_recently_used_program_goes_first() -> None:
     programs = ProgramCache(2)
     first, second = programs.compile("x > 1", ENV), programs.compile("x > 2", ENV)
@@ -40,6 +39,7 @@ def test_the_least_recently_used_program_goes_first() -> None:
     assert programs.compile("x > 1", ENV) is first and programs.compile("x > 2", ENV) is not second
 
 
+@pytest.mark.proves("5500-112")
 def test_it_never_holds_more_than_its_capacity() -> None:
     programs = ProgramCache(130)
     for number in range(300):

@@ -164,6 +164,7 @@ class TestRate:
         assert [rate.admit([reason(1, 10)], after(-0.5)) for _ in range(9)] == [None] * 9
         assert rate.admit([reason(1, 10)], after(-0.5)) is not None
 
+    @pytest.mark.proves("5055-67")
     def test_a_full_bucket_is_forgotten(self) -> None:
         rate = EvictionRate()
         rate.admit([reason()], T0)

@@ -36,13 +36,11 @@ from weir.scheduler.cycle import Placement
 
 pytestmark = pytest.mark.proves(
     "5055-5",
-    "5055-31",
     "5055-33",
     "5055-34",
     "5055-36",
     "5055-37",
     "5055-38",
-    "5055-45",
     "5055-61",
     "5055-62",
     "5055-63",
@@ -256,6 +254,7 @@ def test_every_example_is_answered() -> None:
     assert all(len({"run", "lives"} & v.keys()) == 1 for v in SCENARIOS)
 
 
+@pytest.mark.proves("5055-45")
 def test_a_taint_of_an_unknown_device_is_not_kept_anywhere() -> None:
     tracker = tracked({"separate": {"gpu-9": ["a:NoExecute"]}})
     assert tracker.taints_on(DeviceID(DRIVER, "node-1", "gpu-9")) == []

@@ -9,7 +9,7 @@ import pytest
 from weir.observe.logs import configure
 from weir.simulation.cluster import Cluster
 
-pytestmark = pytest.mark.proves("5471-62", "5721-43", "5721-81", "5500-117")
+pytestmark = pytest.mark.proves("5721-43", "5721-81", "5500-117")
 
 POD = """
 apiVersion: v1
@@ -180,3 +180,17 @@ def test_device_taints_that_a_claim_cannot_compare_are_told_with_the_device():
     (told,) = said(lines(0, act), "weir.scheduler", "failed to parse taint value as int64")
     assert (told["taint"], told["toleration"], told["key"]) == ("many", "Gt 24", "hours")
     assert "n1" in told["device"] and told["pod"]["name"] == "web"
+
+
+@pytest.mark.proves("5471-62")
+def test_a_value_that_cannot_be_read_is_told_of_though_the_pod_is_placed_elsewhere():
+    def place():
+        with Cluster() as cluster:
+            cluster.add_node("odd", taints=["sla=high:NoSchedule"])
+            cluster.add_node("good", taints=["sla=950:NoSchedule"])
+            cluster.apply(POD)
+            cluster.advance(5)
+            assert cluster.get("Pod", "web")["spec"]["nodeName"] == "good"
+
+    told = [(line["msg"], line["taint"], line["node"]) for line in lines(0, place) if "taint" in line]
+    assert told == [("failed to parse taint value as int64", "high", "odd")]

@@ -35,7 +35,7 @@ def message(engine, *tolerations):
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
 
 
-@pytest.mark.proves("5471-45", "5471-61", "5721-25", "5721-39", "5500-116")
+@pytest.mark.proves("5471-45", "5471-61", "5471-127", "5721-25", "5721-39", "5500-116")
 @pytest.mark.parametrize(
     ("toleration", "taint", "words"),
     [

@@ -81,6 +81,18 @@ def test_untolerated_taints_are_never_cured_by_preemption():
     )
 
 
+@pytest.mark.proves("1.35-16")
+def test_a_critical_pod_takes_the_premium_node_that_both_tolerate():
+    premium = {"key": "cost-per-hour", "value": "900", "effect": "NoSchedule"}
+    tolerant = {"tolerations": [{"key": "cost-per-hour", "operator": "Lt", "value": "1000"}]}
+    cluster = Cluster(node("premium", taints=[premium]), node("cheap"))
+    cluster.run("premium", pod("batch", 1, cpu="1", **tolerant))
+    cluster.run("cheap", pod("equal", 10, cpu="1"))
+    found = cluster.preempt(pod("critical", 10, cpu="1", **tolerant))
+    assert (found.node, names(found)) == ("premium", ["batch"])
+    assert isinstance(cluster.preempt(pod("frugal", 10, cpu="1")), NoPreemption)
+
+
 def test_a_policy_of_never_preempts_nobody():
     cluster = Cluster(node("n"))
     cluster.run("n", pod("a"), pod("b"))

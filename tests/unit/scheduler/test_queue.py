@@ -50,6 +50,17 @@ def reject(queue, item, now, plugins=TAINTS):
     queue.rejected(item, plugins, NONE, now)
 
 
+@pytest.mark.proves("5471-117", "5721-126")
+def test_a_waiting_pod_is_counted_for_each_plugin_that_rejected_it(queue):
+    for name, plugins in (("a", TAINTS), ("b", TAINTS | {"NodeResourcesFit"})):
+        queue.add(pod(name), 0.0)
+        reject(queue, queue.pop(0.0), 0.0, plugins)
+    assert {plugin: count for (plugin, _), count in queue.rejecting().items()} == {
+        "TaintToleration": 2,
+        "NodeResourcesFit": 1,
+    }
+
+
 @pytest.mark.parametrize("attempts, seconds", [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10)])
 def test_the_wait_doubles_with_every_rejection_up_to_ten_seconds(queue, attempts, seconds):
     queue.add(pod("a"), 0.0)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.judge import TaintJudge
-from weir.taints.operators import Outcome
+from weir.taints.operators import INTEGERS, VERSIONS, Outcome
 from weir.taints.toleration import tolerates
 
 pytestmark = pytest.mark.proves("5471-46", "5471-48", "5471-115", "5721-125")
@@ -178,3 +178,29 @@ def test_of_many_that_cannot_be_read_64_are_kept():
         judge.number(Taint("sla", f"v{value}", "NoSchedule"))
     judge.tolerated([Toleration("sla", "Gt", "900")])
     assert [taint.value for _, taint, _ in judge.unreadable] == [f"v{value}" for value in range(64)]
+
+
+@pytest.mark.proves(
+    "5471-14", "5471-46", "5471-47", "5471-82", "5471-90", "5471-124", "5721-10", "5721-30", "5721-31"
+)
+@pytest.mark.parametrize("operator", ["Equal", "Exists"])
+def test_a_taint_is_read_as_a_number_or_a_version_by_comparisons_only(operator, monkeypatch):
+    read = []
+    monkeypatch.setattr("weir.taints.judge.parse_integer", lambda text: read.append(text) or int(text))
+    for scale in (INTEGERS, VERSIONS):
+        parse = scale.parse
+        monkeypatch.setitem(
+            scale.__dict__, "parse", lambda text, parse=parse: read.append(text) or parse(text)
+        )
+    made = []
+    for gates in (ALL_FEATURES, KUBERNETES_DEFAULTS):
+        judge = TaintJudge(gates)
+        for value in ("800", "950"):
+            judge.number(Taint("sla", value, "NoSchedule"))
+        judge.tolerated([Toleration("sla", operator, "800" if operator == "Equal" else "")])
+        made.append(judge.comparisons)
+    assert (made, read) == ([2, 2], [])
+    judge = TaintJudge(ALL_FEATURES)
+    judge.number(Taint("sla", "800", "NoSchedule"))
+    judge.tolerated([Toleration("sla", "Gt", "700"), Toleration("sla", "SemverGt", "1.0.0")])
+    assert sorted(read) == ["1.0.0", "700", "800", "800"]

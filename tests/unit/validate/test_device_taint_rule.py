@@ -110,6 +110,7 @@ def test_a_driver_with_slashes_stays_where_it_was_and_is_taken_by_the_old_versio
 CONDITION = {"status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
+@pytest.mark.proves("5055-73")
 def test_a_status_has_at_most_eight_conditions_and_only_it_is_looked_at():
     conditions = [{"type": f"C{number}", **CONDITION} for number in range(9)]
     broken = {**stored(rule(effect="Odd")), "status": {"conditions": conditions[:8]}}

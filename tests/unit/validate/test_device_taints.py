@@ -38,12 +38,14 @@ def test_a_key_alone_is_a_taint_and_null_is_nothing():
     assert taint() == taint(value=None, description=None, data=None, evictionsPerSecond=None) == []
 
 
+@pytest.mark.proves("5055-48")
 def test_keys_and_values_are_those_of_labels():
     assert fields(validate_device_taint({}, "t")) == ["t.key", "t.key"]  # empty, and not a name
     assert fields(validate_device_taint({"key": "a/b/c", "value": "-"}, "t")) == ["t.key", "t.value"]
     assert taint(key="example.com/hot", value="Very_hot.1") == []
 
 
+@pytest.mark.proves("5055-51")
 def test_a_description_has_at_most_1024_bytes():
     assert taint(description="é" * 512) == []
     assert taint(description="é" * 512 + "x") == [("taint.description", BYTES.format(1024))]
@@ -56,11 +58,13 @@ def test_a_rate_is_greater_than_zero(rate, wrong):
     ] * bool(wrong)
 
 
+@pytest.mark.proves("5055-31")
 @pytest.mark.parametrize("data", [[], "x", 5, True, b"x"])
 def test_data_is_an_object(data):
     assert taint(data=data) == [("taint.data", OBJECT)]
 
 
+@pytest.mark.proves("5055-51")
 def test_data_has_at_most_10240_bytes_as_compact_json():
     frame = len('{"a":""}')
     assert taint(data={"a": "x" * (10240 - frame)}) == []
@@ -73,6 +77,7 @@ def test_what_is_too_long_is_not_called_anything_else():
     assert said(validate_json_object("x" * (10240 - quotes + 1), "at")) == [("at", BYTES.format(10240))]
 
 
+@pytest.mark.proves("5055-56", "5055-107")
 def test_a_request_has_at_most_16_tolerations_and_of_more_only_that_is_said():
     assert tolerations(*[{"operator": "Exists"}] * 16) == []
     assert tolerations(*[{"operator": "Equal"}] * 17) == [("at", "must have at most 16 items")]

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from weir.values.semver import SemverError, find_tolerant, parse_strict, parse_tolerant
 
-pytestmark = pytest.mark.proves("5721-32")
-
 VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "semver.yaml").read_text())
 
 
@@ -35,6 +33,7 @@ PRECEDENCE = [
 def test_precedence_is_total_and_as_the_specification_orders_it():
     backwards = PRECEDENCE[::-1]
     assert sorted(backwards, key=lambda text: parse_tolerant(text).key) == PRECEDENCE
+    assert sorted(backwards, key=parse_tolerant) == PRECEDENCE
 
 
 def test_build_metadata_never_counts():
@@ -85,3 +84,8 @@ def test_a_version_is_neither_less_nor_greater_than_itself_and_equal_ones_are_on
     first, second = parse_tolerant("v1.2.3"), parse_tolerant("1.2.3")
     assert not first < second and not first > second and first <= second and first >= second
     assert len({first, second}) == 1 and repr(first) == "Version('1.2.3')"
+
+
+@pytest.mark.proves("5721-32")
+def test_a_version_is_parsed_once():
+    assert find_tolerant("v1.28.3") is find_tolerant("v1.28.3")

@@ -86,6 +86,12 @@ def test_a_new_cluster_gives_everybody_their_rights(cluster, user, action, allow
         ("admin", Action("create", "rbac.authorization.k8s.io", "roles", "", "ns"), True),
         ("admin", Action("delete", "", "pods", "", "ns", "p"), True),
         ("admin", Action("delete", "", "pods", "", "other", "p"), False),
+        pytest.param(
+            "admin",
+            Action("create", "resource.k8s.io", "devicetaintrules", "", ""),
+            False,
+            marks=pytest.mark.proves("5055-105"),
+        ),
     ],
 )
 def test_the_roles_for_people_build_on_each_other(role, action, allowed):

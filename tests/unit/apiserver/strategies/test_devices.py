@@ -290,6 +290,33 @@ class TestGates:
         play(script, self.OFF)
 
 
+@pytest.mark.proves("5055-68")
+def test_a_rule_is_of_the_cluster_and_its_generation_counts_changes_of_the_spec() -> None:
+    async def script(call: Call, cluster: Cluster) -> None:
+        rules = "/v1alpha3/devicetaintrules"
+        taint = {"key": "hot", "effect": "None"}
+        body = {
+            "apiVersion": "resource.k8s.io/v1alpha3",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": "r"},
+        }
+        await call("POST", rules, {**body, "spec": {"taint": taint}})
+        seen = []
+        for subresource, patch in (
+            ("", {"metadata": {"labels": {"a": "b"}}}),
+            ("/status", {"status": {"conditions": []}}),
+            ("", {"spec": {"taint": {"effect": "NoExecute"}}}),
+            ("", {"spec": {"taint": {"effect": "NoExecute"}}}),
+        ):
+            answer = await call("PATCH", f"{rules}/r{subresource}", patch, "application/merge-patch+json")
+            seen.append(answer["body"]["metadata"]["generation"])
+        found = await call("GET", f"{rules}/r")
+        assert (seen, found["body"]["metadata"].get("namespace")) == ([1, 1, 2, 2], None)
+        assert (await call("GET", "/v1alpha3/namespaces/default/devicetaintrules"))["code"] == 404
+
+    play(script)
+
+
 def test_a_driver_in_upper_case_earns_a_warning() -> None:
     async def script(call: Call, _: Cluster) -> None:
         made = await call("POST", "/v1/resourceslices", slice_body(driver="GPU.example.com"))

@@ -24,8 +24,6 @@ from weir.scheduler.queueing_hints import node_events
 from weir.scheduler.reasons import UnmetAffinity, UnmetProfileAffinity, WrongLabel
 from weir.selectors.node import match_requirement
 
-pytestmark = pytest.mark.proves("5721-41")
-
 UNREADABLE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
@@ -357,3 +355,33 @@ def test_each_distinct_value_is_judged_once(monkeypatch):
     assert judged == [{}, {"x": "0"}, {"x": "1"}] * 2  # nodes without the label are one more case
     judge._requirement(there, slice(0, 4))
     assert len(judged) == 9 and len(judge._answers) == 1, "a third pushes both out"
+
+
+def versioned(**labels):
+    made = Engine(ALL_FEATURES)
+    for name, version in labels.items():
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "9"}
+        metadata = {"name": name, "labels": {"kernel": version}}
+        made.table.put_node(read(Node, {"metadata": metadata, "status": {"allocatable": amounts}}))
+    return made
+
+
+NEWER = {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]}
+
+
+@pytest.mark.proves("5721-41")
+def test_a_label_that_is_no_version_meets_no_required_comparison():
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [NEWER]}}
+    }
+    asking = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [], "affinity": affinity}})
+    assert sorted(versioned(odd="x-y", old="5.4.0", new="6.1.0").statuses(asking)) == ["odd", "old"]
+
+
+@pytest.mark.proves("5721-42", "5721-57")
+def test_a_preferred_comparison_adds_its_weight_where_it_holds_and_nothing_elsewhere():
+    preferred = [{"weight": 7, "preference": NEWER}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    asking = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [], "affinity": affinity}})
+    scores = versioned(odd="x-y", old="5.4.0", new="6.1.0").scores(asking)
+    assert scores["odd"] == scores["old"] < scores["new"]

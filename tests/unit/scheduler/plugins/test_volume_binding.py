@@ -9,8 +9,6 @@ from weir.scheduler.cycle import Engine
 from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.volumes import SELECTED_NODE, CSIDriver, CSIStorageCapacity
 
-pytestmark = pytest.mark.proves("5721-59", "5721-83")
-
 
 def test_a_missing_claim_is_named():
     assert Cluster().place(pod("data")) == (
@@ -77,6 +75,16 @@ def test_a_volume_can_ask_for_a_kernel_version_while_the_gate_is_on(gates, place
     )
     expected = placed or f"0/2 nodes are available: 2 {CONFLICT}."
     assert cluster.place(pod("data")) == expected
+
+
+@pytest.mark.proves("5721-59", "5721-83")
+def test_a_volume_that_asks_for_a_version_goes_to_no_node_whose_label_is_none():
+    cluster = Cluster(ALL_FEATURES, odd={"kernel": "x-y"}, bare={})
+    cluster.claim("data", annotations=BOUND, volumeName="v")
+    cluster.volume(
+        "v", [{"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]}]
+    )
+    assert cluster.place(pod("data")) == f"0/2 nodes are available: 2 {CONFLICT}."
 
 
 def test_match_fields_of_a_volume_are_not_looked_at():
