@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
+from tests.promql import History, Vector, scrape
 from weir.simulation.cluster import Cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -36,14 +36,6 @@ def selectors(query):
             yield name, re.findall(r'(\w+)(=~|=)"([^"]*)"', labels)
 
 
-def samples(page):
-    found = {}
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
-    return found
-
-
 POD = {"containers": [{"name": "c", "image": "i"}]}
 
 
@@ -68,7 +60,7 @@ def pages():
         cluster.add_node("spot", taints=["sla=800:NoExecute"])
         cluster.add_node("odd", taints=["sla=high:NoSchedule"])
         cluster.add_node("gpu", devices=1)
-        before = samples(cluster.metrics())
+        before = scrape(cluster.metrics())
         reliable = {"key": "sla", "operator": "Gt", "value": "700"}
         cluster.apply(pod("numeric", tolerations=[reliable], nodeSelector={"kubernetes.io/hostname": "spot"}))
         cel = {"expression": "int(taint.value) > 700"}
@@ -104,11 +96,12 @@ def pages():
             }
         )
         cluster.advance(60)
-        after = samples(cluster.metrics())
+        after = scrape(cluster.metrics())
         cluster.set_gates({"apiserver": {"TaintTolerationComparisonOperators": False}})
         cluster.patch("Deployment", "refused", {"spec": {"replicas": 3}})
+        cluster.apply(pod("last"))
         cluster.advance(60)
-        later = samples(cluster.metrics())
+        later = scrape(cluster.metrics())
     return before, after, later
 
 
@@ -147,6 +140,49 @@ def test_every_query_names_a_metric_that_is_there_and_moves(pages, where, query)
         assert still or any(page.get(name) != before.get(name) for page in later), f"{name} does not move"
 
 
+@pytest.mark.parametrize(
+    ("where", "query"),
+    [pytest.param(*each, id=each[0]) for each in queries() if not each[0].startswith("alert")],
+)
+def test_every_query_of_page_and_dashboard_gives_an_answer(pages, where, query):
+    before, after, later = pages  # between the last two every component restarts, and counters begin anew
+    histories = ((before, after, after), (before, after, later, later))
+    scraped = [[(60.0 * minute, page) for minute, page in enumerate(history)] for history in histories]
+    assert any(History(each).ask(query) for each in scraped), query
+
+
+def alerts() -> dict[str, str]:
+    (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]
+    return {rule["alert"]: rule["expr"] for rule in group["rules"]}
+
+
+def test_the_alert_about_unreadable_taints_fires_while_a_node_carries_one_and_not_after():
+    def lives(seconds: int) -> Vector:
+        """Let some time pass between two scrapes, and return what the alert then says."""
+        for moment in (0, seconds):
+            cluster.advance(moment)
+            page = cluster.metrics("scheduler")
+            now = history[-1][0] + moment if history else 0.0
+            history.append((now, scrape(page, "scheduler_numeric_taint_evaluations_total")))
+        return History(history).ask(alerts()["TaintValuesCannotBeRead"])
+
+    def ask(name: str) -> None:
+        cluster.apply(pod(name, tolerations=[{"key": "sla", "operator": "Gt", "value": "1"}]))
+
+    history: list[tuple[float, dict[str, Vector]]] = []
+    with Cluster() as cluster:
+        cluster.add_node("odd", taints=["sla=950:NoSchedule"])
+        ask("good")
+        assert lives(60) == {}
+        cluster.taint("odd", "sla=high:NoSchedule")
+        ask("unreadable")
+        assert list(lives(60)) == [(("operator", "Gt"), ("profile", "default-scheduler"))]
+        cluster.taint("odd", "sla=950:NoSchedule")
+        lives(3600)
+        ask("later")
+        assert lives(60) == {} and cluster.get("Pod", "later")["spec"]["nodeName"] == "odd"
+
+
 def test_every_alert_says_what_is_wrong():
     rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in rules)
@@ -163,7 +199,7 @@ def test_one_port_serves_every_component_and_all_of_them():
     with Cluster(nodes=1) as cluster:
         pages = cluster.plane.pages()
         together = pages["/metrics"]().body.decode()
-        assert samples(together).keys() == samples(cluster.metrics()).keys()
+        assert scrape(together).keys() == scrape(cluster.metrics()).keys()
         for component, family in (
             ("apiserver", "apiserver_request_total"),
             ("scheduler", "scheduler_pending_pods"),
@@ -171,8 +207,8 @@ def test_one_port_serves_every_component_and_all_of_them():
             ("kubelet", "kubelet_running_pods"),
         ):
             alone = pages[f"/metrics/{component}"]().body.decode()
-            assert family in samples(alone) and family in samples(together)
-            assert samples(alone).keys() == samples(cluster.metrics(component)).keys()
+            assert family in scrape(alone) and family in scrape(together)
+            assert scrape(alone).keys() == scrape(cluster.metrics(component)).keys()
         assert pages["/healthz"]().status == 200
         with pytest.raises(ValueError, match="no component is called 'etcd'"):
             cluster.metrics("etcd")
@@ -180,7 +216,7 @@ def test_one_port_serves_every_component_and_all_of_them():
 
 def test_every_gate_of_every_component_is_on_the_page():
     with Cluster(gates={"scheduler": {"TaintTolerationCEL": False}}) as cluster:
-        shown = samples(cluster.metrics())["kubernetes_feature_enabled"]
+        shown = scrape(cluster.metrics())["kubernetes_feature_enabled"]
     cel = {
         dict(labels)["component"]: value
         for labels, value in shown.items()
