@@ -249,25 +249,16 @@ def cases() -> Iterator[tuple[str, Case]]:
                                     {"selectableFields": selectable})  # fmt: skip
 
 
-#: Those that are asked; the others are not measured yet.
-MEASURED = frozenset(
-    (
-        "an enum of 50,000 texts",
-        "an enum of 10,000 objects",
-        "allOf doubled 12 times",
-        "anyOf doubled 12 times",
-        "oneOf doubled 12 times",
-        "defaults for every item",
-        "defaults in defaults",
-        "a large default for every item",
-        "a list of type map with 10,000 keys",
-        "1,000 versions",
-        "100 columns",
-        "a column of many steps",
-    )
-)
-CASES = {
-    name: case
-    for name, case in cases()
-    if name in MEASURED or name.endswith(" deep") or name.startswith("columns ")
+#: Left out, and why: the first three are over etcd's limit with their managed fields, as on a real server (500).
+LEFT_OUT = {
+    "a list of type map with many entries": "request is too large",
+    "a list of type set with many entries": "request is too large",
+    "unknown fields in a broad nest": "request is too large",
+    "an enum of 20,000 lists": "1.2 s of processor time, too close to the bound for any machine",
+    "an enum of numbers and booleans": "1.0 s",
+    "allOf of 300 patterns": "1.1 s",
+    "a list of type map with equal entries": "1.1 s",
+    "a list of type set of lists": "1.3 s",
+    "fifty rules for every item": "2.4 s: seven million rules, each within its budget",
 }
+CASES = {name: case for name, case in cases() if name not in LEFT_OUT}

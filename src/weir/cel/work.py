@@ -27,6 +27,8 @@ MOST_CHARACTERS: Final = 1 << 20
 MOST_ELEMENTS: Final = 1_000_000
 #: Units of an evaluation that is repeated to learn its exact cost: for people, who wait for seconds.
 EXACT_WORK: Final = 100 * MOST_WORK
+#: Units for the patterns of a schema that one custom object is held against: about half a second.
+MOST_PATTERN_WORK: Final = 5_000_000
 #: Efforts are tenths of a unit. Of calling a Python function, and of an operator that is written out:
 CALL: Final = 40
 INLINE: Final = 3

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from weir.cel.values import CostLimitExceeded
+from weir.cel.work import MOST_PATTERN_WORK, begin
 from weir.customresources.schema import Schema
 
 __all__ = ["fitting"]
@@ -47,8 +49,21 @@ def fitting(schema: Schema, *, root: bool = False) -> Fits:
     elif kind == "boolean":
         made = _boolean if not schema.bounds else _never
     if schema.enum:
-        return _enumerated(schema, made, kind)
-    return made
+        made = _enumerated(schema, made, kind)
+    return _within_budget(made) if root else made
+
+
+def _within_budget(made: Fits) -> Fits:
+    """Return *made* with a budget of its own for patterns; what is beyond it does not fit plainly."""
+
+    def fits(value: Any) -> bool:
+        begin(MOST_PATTERN_WORK)
+        try:
+            return made(value)
+        except CostLimitExceeded:
+            return False
+
+    return fits
 
 
 def _boolean(value: Any) -> bool:

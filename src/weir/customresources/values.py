@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from weir.cel.library.regex import Regex, RegexError
+from weir.cel.values import CostLimitExceeded
+from weir.cel.work import MOST_PATTERN_WORK, begin
 from weir.customresources.formats import CHECKS
 from weir.customresources.schema import Schema
 from weir.validate.field import (
@@ -65,11 +67,16 @@ def validate_value(value: Any, schema: Schema) -> list[FieldError]:
     ['n: Invalid value: "string": n in body must be of type integer: "string"', 'm: Required value']
     """
     found = _Result(_Budget())
+    begin(
+        MOST_PATTERN_WORK
+    )  # patterns charge the meter of the thread, which the last evaluation may have used up
     try:
         _validate(value, schema, "", found)
     except _TooMuch:
         most = f"more than {MOST_COMBINATIONS} schemas of allOf, anyOf, oneOf and not"
         return [_error(f"the object is not validated: it would take {most}")]
+    except CostLimitExceeded:
+        return [_error("the object is not validated: its texts are too long for the patterns of the schema")]
     return found.errors
 
 

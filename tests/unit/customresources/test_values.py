@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weir.customresources.fitting import fitting
 from weir.customresources.schema import read_schema
 from weir.customresources.values import validate_lists, validate_value, without_nulls
 
@@ -69,3 +70,18 @@ def test_lists_that_are_maps_hold_every_key_once():
     )
     found = validate_lists([{"k": "a"}, {"k": "b"}, {"k": "a", "v": 1}, {"k": "a"}], rows, "rows")
     assert [str(error) for error in found] == ['rows[2]: Duplicate value: {"k":"a"}']
+
+
+def test_patterns_of_earlier_objects_are_not_charged_to_a_later_one() -> None:
+    schema = read_schema({"type": "string", "pattern": "^(a+)+$"})
+    fits = fitting(schema, root=True)
+    assert [(validate_value("a" * 100_000, schema), fits("a" * 100_000)) for _ in range(20)] == [
+        ([], True)
+    ] * 20
+
+
+def test_texts_too_long_for_their_patterns_are_refused() -> None:
+    schema = read_schema({"type": "string", "pattern": "(a{0,30}){0,30}b"})
+    (error,) = validate_value("a" * 1_000_000, schema)
+    assert "too long for the patterns" in str(error)
+    assert not fitting(schema, root=True)("a" * 1_000_000)
