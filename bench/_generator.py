@@ -1,4 +1,4 @@
-"""How is a server loaded over TLS without the generator being what is measured? Raw sockets and prepared requests.
+"""Load over TLS that is cheap to generate, so that the server is measured: raw sockets and prepared requests.
 
 One thread, one epoll: a connection sends the next prepared request when the answer to the last is whole; a watch
 counts its events by their first bytes and decodes nothing. The generator shares the machine with what it measures, so

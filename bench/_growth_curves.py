@@ -1,4 +1,4 @@
-"""What does one item cost at size n? One function a series, each called in a process of its own (bench.growth).
+"""The cost of one item at size n: one function a series, each called in a process of its own (bench.growth).
 
 Seconds are those of the processor, so that other programs of the machine hardly count. Memory is what the process
 holds afterwards beyond what it held before. Sizes are chosen so that the largest takes about a minute.

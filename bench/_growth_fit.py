@@ -1,4 +1,4 @@
-"""How does a cost grow? Points of a curve, the exponent between them, and where it gets worse than n log n.
+"""Growth of a cost: points of a curve, the exponent between them, and where it gets worse than n log n.
 
 A point says what one item costs at size n: one pod placed, one object read. If that is the same at every size, n items
 cost in step with n; if it grows in step with log n they cost n log n. So the exponent of a curve is one more than the

@@ -1,4 +1,4 @@
-"""Which Python is measured? The quickest one of this machine that can run what is installed here.
+"""The Python that is measured: the quickest one of this machine that can run what is installed here.
 
 A Python as distributions and container images ship it is compiled with a profile of its own work and across its files;
 one that pyenv compiles is not unless it is told to, and takes 1.1 to 1.4 times the processor time for the same program.

@@ -1,4 +1,4 @@
-"""How is a control plane loaded? Processes of their own, prepared requests, and a watch that sees pods bound.
+"""Load on a control plane: processes of their own, prepared requests, and a watch that sees pods bound.
 
 The generator shares two cores with what is measured, so it is as cheap as it can be: raw sockets, requests prepared
 beforehand, one after another on each connection.

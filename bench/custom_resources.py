@@ -1,4 +1,4 @@
-"""What do custom resources cost? `python -m bench custom_resources`.
+"""The cost of custom resources: `python -m bench custom_resources`.
 
 500 definitions of a few hundred lines are created and established; then discovery is asked for, and a custom resource
 without rules is written beside a ConfigMap of the same size. Seconds are of CPU, in one process with the server.

@@ -1,4 +1,4 @@
-"""How exactly is a rate of device evictions kept? 2,000 pods leave because of one rule with `evictionsPerSecond: 100`.
+"""How exactly a rate of device evictions is kept: 2,000 pods leave because of one rule with `evictionsPerSecond: 100`.
 
 A whole control plane under virtual time: memory store, in-process clients, the controller as it runs anywhere. What is
 measured is what a watch of pods sees: when each deletion arrived. Ten go at once, then one every hundredth of a

@@ -1,4 +1,4 @@
-"""How does the cost of one item grow with the cluster? Curves from small to very large, and pictures of them.
+"""Growth of the cost of one item with the cluster: curves from small to very large, and pictures of them.
 
 `python -m bench growth [CURVE…] [FILE.json…] [--quick] [--json] [--write]`: every point is measured in a process of its
 own, in processor time, and held against n log n; `--write` draws docs/pictures/growth-*.svg and writes

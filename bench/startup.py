@@ -1,4 +1,4 @@
-"""How long does `weir up` take until it is ready? `python -m bench startup`.
+"""The time `weir up` takes until it is ready: `python -m bench startup`.
 
 Without nodes, once in an empty folder and once on what that left behind; the best of five. Processor time is that of
 the process whose line people wait for, which has the API server: scheduler, controllers and kubelets begin beside it.

@@ -1,4 +1,4 @@
-"""What has changed for users? Puts the fragments of changelog.d together as a section of CHANGELOG.md.
+"""Changes for users: puts the fragments of changelog.d together as a section of CHANGELOG.md.
 
 `python -m docs.changelog` writes the section "Unreleased" anew; `python -m docs.changelog 0.2.0` gives it the version
 and the date of today and removes the fragments, which is what a release does.

@@ -1,4 +1,4 @@
-"""Does a story of the KEPs come out as specified? Reads a folder of examples, asks weir, compares.
+"""Checks that a story of the KEPs comes out as specified: reads a folder of examples, asks weir, compares.
 
 A folder holds `cluster.yaml` (what is there), `pods.yaml` (what is asked for) and `expected.yaml`: per pod the
 nodes it fits, why not elsewhere, how many seconds it may stay (null: for ever), the scheduler's message and the

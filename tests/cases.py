@@ -1,4 +1,4 @@
-"""On how many cases is a property tried?"""
+"""How many cases a property is tried on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do CEL vectors hold? `python -m tests.cel_vectors DIR|FILE…` prints every mismatch, then `N passed, M failed`.
+"""CEL vectors: `python -m tests.cel_vectors DIR|FILE…` prints every mismatch, then `N passed, M failed`.
 
 Three JSON formats are understood, told apart by their content: conformance files (`tests`), run in Kubernetes
 mode against what `kubernetes` records and, where the rejection is only Kubernetes' own, also in CEL mode

@@ -1,4 +1,4 @@
-"""`make soak`: does a cluster that is busy for long stay as it was?
+"""`make soak`: a cluster that is busy for long stays as it was.
 
 `weir up`, and churn: pods that come and go, taints that are rewritten with new numbers, config maps and Events. Every
 few seconds memory, descriptors, the time of a write and the size of the store are taken. Then nobody does anything

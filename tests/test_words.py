@@ -88,6 +88,14 @@ def test_modules_state_and_definitions_have_plain_names():
     assert not wrong, "\n".join(wrong)
 
 
+def test_modules_of_tests_benchmarks_and_tools_state():
+    folders = ("tests", "bench", "docs", "tools", "examples")
+    texts = {path: path.read_text() for name in folders for path in (ROOT / name).rglob("*.py")}
+    heads = {path: re.match(r'(?:#.*\n)*"""(.*?)"""', text, re.DOTALL) for path, text in texts.items()}
+    asking = [path for path, head in heads.items() if head and opens_with_a_question(head[1])]
+    assert sum(map(bool, heads.values())) > 500 and asking == []
+
+
 def test_packages_leave_the_pending_list_when_they_are_done():
     left = {package_of(path) for path, _ in offences(banned_words())}
     assert not PENDING - left, f"done, take them out of PENDING: {sorted(PENDING - left)}"

@@ -1,4 +1,4 @@
-"""How much work is it, on any machine? Function calls are counted, not seconds."""
+"""Work counted the same on any machine: in function calls, not seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the stories come to in weir and in real Kubernetes? Recorded results, side by side on one page.
+"""Results of the stories in weir and in real Kubernetes: recorded results, side by side on one page.
 
 `python -m tests.kubernetes.conformance SETTING` records a result into this folder; `page` writes them down. A story
 that passes in weir and fails in a Kubernetes that offers what it needs is either a bug here or names the decision by

@@ -1,4 +1,4 @@
-"""Can this history of concurrent operations on one key be explained by some order of them?
+"""Linearizability check: a history of concurrent operations on one key has some sequential order that explains it.
 
 Wing and Gong's search with Lowe's memory of configurations seen: an operation may come next if nothing
 that had already ended before it began is still waiting, and if it fits the state. Every write

@@ -1,4 +1,4 @@
-"""Which kubectls has this machine, what can each of them do, and how is one called?
+"""The kubectls of this machine, what each of them can do, and how one is called.
 
 Found are all of PATH, the distribution's (unpacked by tests/tools) and those that `make kubernetes` built; one of each
 version is kept, the newest first. `KUBECTL=/path/to/kubectl` uses that one only, `KUBECTL=` none. Tests that try one

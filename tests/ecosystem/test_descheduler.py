@@ -1,4 +1,4 @@
-"""descheduler's RemovePodsViolatingNodeTaints: does it agree with weir's matcher, pod by pod?
+"""descheduler's RemovePodsViolatingNodeTaints agrees with weir's matcher, pod by pod.
 
 Both judge the same pods on the same nodes: descheduler by evicting, weir by `weir.tolerates`. Where descheduler knows
 the operator they must agree. SemverGt (KEP-5721) it does not know; a toleration with an expression (KEP-5500) is an

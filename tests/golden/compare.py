@@ -1,4 +1,4 @@
-"""Does the answer equal the recorded one, as far as a second run can?
+"""Comparison of an answer with the recorded one, without what differs in a second run.
 
 Volatile paths are masked on both sides. Where the recording lists errors in the order of a Go map, the causes are
 compared as a set (core.md 2.1); the text of a diff that follows an immutability error is not compared (core.md 2.6).

@@ -1,4 +1,4 @@
-"""Does this kubectl ask for the same things and print the same text as the recorded one?
+"""Comparison of a kubectl's requests and output with the recorded ones.
 
 Requests are compared in order (method, path with query, status), accepted types as a set, stdout, the end of stderr
 and the exit code exactly, after masking what changes from run to run: times, ages, uids, versions of objects, hashes

@@ -1,4 +1,4 @@
-"""Which objects did a recorded kubectl find? Putting them in place before it runs.
+"""Puts the objects in place that a recorded kubectl found, before it runs.
 
 The first request about a name tells: answered, the object was there; 404, it was not. What the object held follows
 from a manifest an earlier command was given, else it is the plainest object of its kind. What a description prints as

@@ -1,4 +1,4 @@
-"""What does a folder of fixtures tell about the cluster it was recorded on?
+"""The recorded cluster that a folder of fixtures describes.
 
 A fixture is one exchange; the exchanges that prepared it may not be in the folder. `Evidence` gathers every object
 any response (or a PUT body, which is an object somebody had read) shows, by version, so that the

@@ -1,4 +1,4 @@
-"""What was an object before a request changed it? Taking back what requests and responses show."""
+"""Restores an object as it was before a request changed it, from requests and responses."""
 
 from __future__ import annotations
 

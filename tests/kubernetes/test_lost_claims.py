@@ -1,4 +1,4 @@
-"""What becomes of a pod whose generated claim is deleted or taken away? The same with either ResourceClaim controller.
+"""A pod whose generated claim is deleted or taken away fares the same with either ResourceClaim controller.
 
 A real kube-controller-manager on weir's API server, weir's controller on a real one; no scheduler and no kubelet, so
 that only the claim controller acts. The controller is started anew between making the claims and losing them: a

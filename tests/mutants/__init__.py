@@ -1,1 +1,1 @@
-"""Mutation tests: would a test notice if this line of the mission's core were wrong?"""
+"""Mutation tests: changes single lines of the core and reports those that no test notices."""

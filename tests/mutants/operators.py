@@ -1,4 +1,4 @@
-"""Which single changes can be made to a module, and what is the module's code with one of them made?
+"""The single changes that can be made to a module, and the module's code with one of them made.
 
 One change at a time: a comparison is flipped, `and` becomes `or`, a condition is negated, a number is one more or
 one less, True becomes False, a returned value becomes None, an addition a subtraction, a statement is dropped.

@@ -1,4 +1,4 @@
-"""Which tests reach which lines of the modules to be changed, and how long does each take?
+"""Measures which tests reach which lines of the modules to be changed, and how long each takes.
 
 A pytest plugin (`-p tests.mutants.reach`): it serves the modules of `tests.mutants.modules` to the import with a mark
 before every statement and writes, per process, a JSON file of test → seconds and lines for `tests.mutants.reached`.

@@ -1,4 +1,4 @@
-"""What was measured of the tests' reach, and what has to be measured anew?
+"""The measured reach of the tests, and what has to be measured anew.
 
 One file, reach.json, in the folder $WEIR_MUTANTS (.mutants): by test its seconds and its lines by module.
 What surprises: a file of tests is measured again when it changed, or a module that it reaches; helpers that it imports

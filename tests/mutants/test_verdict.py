@@ -1,4 +1,4 @@
-"""When does `make mutants` fail? For the module in which too many survive, however well the others do."""
+"""`make mutants` fails for the module in which too many survive, however well the others do."""
 
 from __future__ import annotations
 

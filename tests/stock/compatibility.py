@@ -1,4 +1,4 @@
-"""On which releases of Kubernetes was the operator tried, and what came of it? Kept as data, shown as a page.
+"""Releases of Kubernetes that the operator was tried on, with the results: kept as data, shown as a page.
 
 `KUBERNETES_BIN=dir python -m tests.stock compatibility [flips]` plays the scenarios and some flips on the programs in
 that folder, and writes the row of their release and the page.

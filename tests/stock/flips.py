@@ -1,4 +1,4 @@
-"""Taints that change under running pods, while everything around them is disturbed: who is evicted wrongly?
+"""Taints that change under running pods, while everything around them is disturbed: nobody may be evicted wrongly.
 
 A flip is a running pod whose node gets another value that the pod tolerates: it must stay. Every tenth write of a
 node, and the last, brings a value that it does not: then it must leave. Six situations: idle, churn, a

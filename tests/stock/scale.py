@@ -1,4 +1,4 @@
-"""What does the operator cost as a cluster grows? Real programs, bare nodes, half of the pods extended, a value a node.
+"""The operator's cost as a cluster grows: real programs, bare nodes, half of the pods extended, a value a node.
 
 Both sides in one run: the same nodes and pods without the operator, where the extended half tolerates its taints by
 `Exists`, and with it. Then new values come: to one node after the other, and to many at once, which share confirms.

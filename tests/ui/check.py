@@ -1,4 +1,4 @@
-"""Is the page well written? Types by TypeScript, habits by name, its size by weight: `python -m tests.ui.check`.
+"""Checks of the page's source: types by TypeScript, habits by name, its size by weight: `python -m tests.ui.check`.
 
 Without node there are no types: root gets it by apt, others are told; in CI that is an error.
 """

@@ -1,4 +1,4 @@
-"""What came of the specs? Ginkgo's JSON report read, counted for each group, and shown as a table."""
+"""Results of the specs: Ginkgo's JSON report read, counted for each group, and shown as a table."""
 
 from __future__ import annotations
 

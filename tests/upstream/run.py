@@ -1,4 +1,4 @@
-"""How are specs run? Each part of a group by one e2e.test against a cluster of its own, several parts side by side."""
+"""Runs specs: each part of a group by one e2e.test against a cluster of its own, several parts side by side."""
 
 from __future__ import annotations
 

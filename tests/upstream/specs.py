@@ -1,4 +1,4 @@
-"""Which of Kubernetes' end-to-end specs are run, which are left out, and why?
+"""Kubernetes' end-to-end specs: which are run, which are left out, and the reason for each.
 
 A spec is known by its full name, as `e2e.test --list-tests` prints it; specs.txt holds all names of the pinned
 version, so that left-out.yaml can be held against them without Go. What is left out is named by patterns with a reason,

@@ -1,4 +1,4 @@
-"""Which part decided? Always a piece of the text, with the value it had."""
+"""The part of an expression that decided: always a piece of the text, with the value it had."""
 
 from __future__ import annotations
 

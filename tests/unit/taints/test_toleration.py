@@ -1,4 +1,4 @@
-"""Does a toleration tolerate a taint? The worked examples, and the laws behind them."""
+"""Tolerations against taints: the worked examples, and the laws behind them."""
 
 from pathlib import Path
 

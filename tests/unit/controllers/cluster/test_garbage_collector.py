@@ -1,4 +1,4 @@
-"""What is a change to the garbage collector? The shortcut against reading every object anew."""
+"""Changes that the garbage collector reads: its shortcut against reading every object anew."""
 
 from __future__ import annotations
 
