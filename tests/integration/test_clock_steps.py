@@ -75,3 +75,45 @@ def test_moments_of_one_clock_are_apart_by_what_passed():
     after = clock.now()
     assert after - before == timedelta(0) and after.timestamp() == before.timestamp() - HOUR
     assert before <= after <= before + timedelta(seconds=1) and not after < before
+
+
+def device_pod(name, seconds):
+    """Return a pod and its claim for a device, which tolerates the taint `bad` for so long."""
+    tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]
+    exactly = {"deviceClassName": "gpu.example.com", "tolerations": tolerations}
+    requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claims = [{"name": "g", "resourceClaimName": name}]
+    containers = [{"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}]
+    metadata = {"name": name, "namespace": "default"}
+    version = "resource.k8s.io/v1"
+    return (
+        {"apiVersion": version, "kind": "ResourceClaim", "metadata": metadata, "spec": requests},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": containers, "resourceClaims": claims},
+        },
+    )
+
+
+@pytest.mark.parametrize(("step", "later"), [(HOUR, 0), (-HOUR, HOUR)], ids=["ahead", "back"])
+def test_a_device_taint_never_evicts_early_when_the_clock_is_set(step, later):
+    """`timeAdded` is a time of day: set back, the toleration ends later by as much."""
+    clock = VirtualClock(can_be_set=True)
+    with Cluster(clock=clock) as cluster:
+        cluster.add_nodes(1, devices=1)
+        cluster.advance(5)
+        cluster.apply(*device_pod("p", 300))
+        cluster.advance(30)
+        taint = {"key": "bad", "effect": "NoExecute"}
+        spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+        rule = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "bad"}}
+        cluster.apply({**rule, "spec": spec})
+        cluster.advance(100)
+        clock.set_by(step)
+        cluster.patch("DeviceTaintRule", "bad", {"metadata": {"labels": {"seen": "again"}}})
+        cluster.advance(190 + later)
+        assert names(cluster) == {"p"}
+        cluster.advance(60)
+        assert names(cluster) == set()
