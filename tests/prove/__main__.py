@@ -76,7 +76,7 @@ def problems(
             yield f"{row.id} ({row.says}) has no test: mark one with @pytest.mark.proves({row.id!r})"
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class Selected:
     """pytest plugin that runs the tests of some rows and stops as soon as each of them has a test that failed."""
 

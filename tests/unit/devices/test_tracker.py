@@ -14,7 +14,7 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import read
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
 
-pytestmark = pytest.mark.proves("5055-35", "5055-47", "5055-65", "5055-66", "5055-85")
+pytestmark = pytest.mark.proves("5055-47", "5055-66", "5055-85")
 
 GPU = DeviceID(DRIVER, "node-1", "gpu-0")
 BROKEN = {"selectors": [{"cel": {"expression": "device.nope"}}]}
@@ -43,7 +43,6 @@ def ids(found: Tracker, name: str = "s") -> list[int]:
 
 
 class TestMerging:
-    @pytest.mark.proves("5055-115")
     def test_own_taints_come_first_then_taint_slices_then_rules_by_name(self) -> None:
         found = tracker(
             rule("z", {}, "z:None"),

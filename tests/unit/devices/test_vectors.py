@@ -35,16 +35,7 @@ from weir.objects.resource import DeviceID, ResourceClaim
 from weir.scheduler.cycle import Placement
 
 pytestmark = pytest.mark.proves(
-    "5055-5",
-    "5055-33",
-    "5055-34",
-    "5055-36",
-    "5055-37",
-    "5055-38",
-    "5055-61",
-    "5055-62",
-    "5055-63",
-    "5055-78",
+    "5055-5", "5055-33", "5055-34", "5055-36", "5055-37", "5055-38", "5055-61", "5055-63", "5055-78"
 )
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "devices"
@@ -258,3 +249,18 @@ def test_every_example_is_answered() -> None:
 def test_a_taint_of_an_unknown_device_is_not_kept_anywhere() -> None:
     tracker = tracked({"separate": {"gpu-9": ["a:NoExecute"]}})
     assert tracker.taints_on(DeviceID(DRIVER, "node-1", "gpu-9")) == []
+
+
+@pytest.mark.proves("5055-35", "5055-65", "5055-115")
+def test_an_allocated_device_has_the_taints_of_rules_and_of_its_driver() -> None:
+    vector = {"taints": ["a:NoExecute"], "rules": [{"selector": {}, "taint": "b:NoExecute"}]}
+    found = tracked(vector).taints_on(DeviceID(DRIVER, "node-1", "gpu-0"))
+    assert [taint.taint.key for taint in found] == ["b", "a"]
+
+
+@pytest.mark.proves("5055-62")
+@pytest.mark.parametrize("value, tolerated", [("1", True), ("2", False)])
+def test_a_toleration_without_an_operator_compares_values(value: str, tolerated: bool) -> None:
+    (found,) = tracked({"taints": ["a=1:NoSchedule"]}).devices("devices")
+    entry = read(Toleration, {"key": "a", "value": value})
+    assert (not untolerated(found.taints, [entry], ALL_FEATURES)) is tolerated

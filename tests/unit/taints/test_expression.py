@@ -140,6 +140,7 @@ def test_the_estimate_is_that_of_the_declared_sizes() -> None:
     assert estimate("taint.key == taint.value") == (5, 11)
 
 
+@pytest.mark.proves("5500-35")
 @pytest.mark.parametrize(("field", "most"), [("key", 1018), ("value", 205), ("effect", 55)])
 def test_a_field_is_estimated_with_the_longest_text_the_api_accepts(field: str, most: int) -> None:
     # A key has at most 253 + 1 + 63 characters, a value 63, PreferNoSchedule 16: a part each, which costs three.

@@ -88,7 +88,7 @@ def test_a_new_cluster_gives_everybody_their_rights(cluster, user, action, allow
         ("admin", Action("delete", "", "pods", "", "other", "p"), False),
         pytest.param(
             "admin",
-            Action("create", "resource.k8s.io", "devicetaintrules", "", ""),
+            Action("create", "resource.k8s.io", "devicetaintrules", "", "ns"),
             False,
             marks=pytest.mark.proves("5055-105"),
         ),

@@ -383,6 +383,7 @@ def test_ten_seconds_later_it_is_completed(devices):
     )
 
 
+@pytest.mark.proves("5055-19", "5055-71")
 def test_a_long_eviction_is_reported_every_ten_seconds(devices):
     devices.use(35)
     devices.cluster.advance(0.5)

@@ -38,7 +38,7 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 
-pytestmark = pytest.mark.proves("5055-19", "5055-71", "5055-72")
+pytestmark = pytest.mark.proves("5055-72")
 
 
 def documents():
