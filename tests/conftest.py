@@ -40,9 +40,13 @@ def no_collection():
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Take what collecting made, ten thousand tests, out of the collector's sight: it lives until the end."""
+    """Take what collecting made, ten thousand tests, out of the collector's sight: it lives until the end.
+
+    Collecting also imports `weir.cli.start`, which leaves Ctrl-C to the system; a test may not end its worker by it.
+    """
     gc.collect()
     gc.freeze()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

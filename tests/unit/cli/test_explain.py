@@ -480,6 +480,15 @@ def test_watch_of_what_fits_does_not_wait(here, following):
     assert following() == (FINE, [])
 
 
+@pytest.fixture
+def interruptible():
+    """Take Ctrl-C as Python does: a command that finds it untouched lets it end the process, here that of the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_watch_at_once(capsys, following):
     code, waits = following(lambda: None, lambda: signal.raise_signal(signal.SIGINT))
     captured = capsys.readouterr()
