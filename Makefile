@@ -10,9 +10,10 @@ PIP := -m pip install -q --disable-pip-version-check
 # What `make test` runs, for example TESTS=tests/unit/cel. In the order of the folders: xdist's own begins with the files
 # that have the most tests, and would leave the few long ones, which wait for whole clusters, to the end of one process.
 # More processes than two cores need: a test of a whole cluster waits for it a third of its time. Each costs nine seconds
-# of a processor by itself, to collect the tests (WORKERS=2 for other machines).
+# of a processor by itself, to collect the tests (WORKERS=2 for other machines). A worker that crashes fails its test and
+# is not replaced: xdist would wait for the rest of its file for ever.
 WORKERS ?= 4
-IN_PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+IN_PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 TESTS ?=
 export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
