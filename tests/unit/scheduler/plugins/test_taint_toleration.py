@@ -202,6 +202,18 @@ def test_the_score_counts_what_is_disliked_and_not_tolerated():
         assert [taint.key for taint in plugin.disliked(1)] == disliked
 
 
+def test_an_expression_is_asked_about_each_taint_in_filter_and_score():
+    nodes = [
+        node("n0", A, ("a", "2", "NoSchedule")),
+        node("n1", A, ("a", "9", "NoSchedule")),
+        node("n2", SOFT, ("c", "9", "PreferNoSchedule")),
+    ]
+    expression = {"expression": "taint.key in ['a', 'c'] && int(taint.value) < 4"}
+    plugin, _ = bound(tolerating(expression), *nodes)
+    assert [bool(code) for code in plugin.codes(slice(0, 3)).tolist()] == [False, True, False]
+    assert plugin.score(slice(0, 3)).tolist() == [0, 0, 1]
+
+
 def test_every_taint_that_keeps_a_pod_off_is_a_reason_with_what_was_tried():
     tolerations = (
         {"key": "a", "operator": "Lt", "value": "1"},
