@@ -117,7 +117,7 @@ def test_the_whole_way_without_a_mouse(page):
     tab.press("ArrowDown", "ArrowRight", " ")
     assert tab.until(
         "document.querySelector('.tile[aria-pressed=true]').getAttribute('aria-label')"
-    ).startswith("gpu.example.com/a100-1/gpu-1")
+    ).startswith("gpu.example.com/a100-1/gpu-1")  # below the three nodes with faults
 
 
 def test_the_slider_has_a_stop_for_every_threshold_and_the_counts_follow_it(page):
@@ -255,6 +255,30 @@ def test_devices_are_grouped_chosen_and_previewed(page):
     tab.click("#panel form button")
     tab.until("document.querySelector('#panel').innerText.includes('kind: DeviceTaintRule')")
     assert "1 pod must leave" in tab.text("#panel")
+
+
+def test_nodes_with_faults_come_first_each_with_a_bar_of_its_devices(page):
+    tab = page(FLEET, "#/devices")
+    for width, columns in ((1440, 4), (1024, 2), (390, 1)):
+        tab.size(width, 844)
+        tab.until("document.querySelectorAll('.tile').length === 64")
+        tab.until(f"document.querySelector('.fleet-line').childElementCount === {columns}")
+        heads = tab.js("[...document.querySelectorAll('.fleet-words')].map((e) => e.innerText.split('\\n'))")
+        assert heads[:4] == [
+            ["a100-2", "2 of 8 used", "1 fault"],
+            ["a100-0", "2 of 8 used", "1 fault"],
+            ["h100-1", "4 of 8 used", "1 fault"],
+            ["a100-1", "2 of 8 used"],
+        ]
+        shares = tab.js(
+            "[...document.querySelectorAll('.fleet-bar')].slice(0, 4).map((bar) => [...bar.children].map((part) =>"
+            " [part.className, Math.round(8 * part.offsetWidth / bar.offsetWidth)]))"
+        )
+        assert shares[0] == [["t-noexecute", 1], ["t-used", 1], ["t-free", 6]]
+        assert shares[2] == [["t-noschedule", 1], ["t-used", 4], ["t-free", 3]]
+        bounds = "[e.getBoundingClientRect().right, e.closest('.fleet-block').getBoundingClientRect().right]"
+        for right, most in tab.js(f"[...document.querySelectorAll('.tile')].map((e) => {bounds})"):
+            assert right <= most, "no tile lies over the next node"
 
 
 @pytest.mark.parametrize("screen", SCREENS)

@@ -10,7 +10,10 @@ const STATES = {
   free: { shape: "○", word: "free" }, used: { shape: "●", word: "allocated" }, looked: { shape: "◌", word: "marked, without effect" },
   noschedule: { shape: "▲", word: "tainted, takes nobody new" }, noexecute: { shape: "✖", word: "tainted, pods leave" }, unknown: { shape: "?", word: "unknown" },
 };
-const LINE = 34;
+/** States of a device that keep pods off it, worst first: groups with them come first. */
+const FAULTS = ["noexecute", "noschedule", "unknown"];
+/** Pixels: a tile with its gap, a line of tiles, the name and bar above the first of a group, a column without tiles. */
+const TILE = 39, LINE = 34, HEAD = 32, NARROWEST = 240;
 /** @type {any} */
 let fleet = null;
 /** @type {any} */
@@ -112,17 +115,24 @@ function arrange() {
     const found = groups.get(name);
     if (found) found.push(device); else groups.set(name, [device]);
   }
-  const room = parts.host.clientWidth - (innerWidth < 700 ? 108 : 210) - 34;
-  const wide = Math.max(4, Math.floor(room / 31));
+  const sorted = [...groups].map(([name, devices]) => ({ name, devices, counts: countStates(devices) })).sort(worstFirst);
+  const room = Math.max(TILE, parts.host.clientWidth - 24), most = Math.max(1, ...sorted.map(({ devices }) => devices.length));
+  const columns = Math.max(1, Math.floor((room + 24) / (Math.max(NARROWEST, most * TILE) + 24)));
+  const wide = Math.max(1, Math.floor((room - 24 * (columns - 1)) / columns / TILE));
   lines = [];
   order = [];
-  for (const [name, devices] of [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))) {
-    for (let from = 0; from < devices.length; from += wide) {
-      const part = devices.slice(from, from + wide);
-      lines.push({ name: from ? "" : name, count: devices.length, devices: part, first: order.length });
-      order.push(...part);
+  let top = 6;
+  for (let from = 0; from < sorted.length; from += columns) {
+    const side = sorted.slice(from, from + columns), deep = columns > 1 ? 1 : Math.ceil(side[0].devices.length / wide);
+    for (let part = 0; part < deep; part += 1) {
+      const blocks = side.map((group) => ({ group, head: part === 0, devices: group.devices.slice(part * wide, (part + 1) * wide), first: 0 }));
+      const line = { top, columns, first: order.length, blocks, devices: blocks.flatMap(({ devices }) => devices) };
+      for (const block of blocks) { block.first = order.length; order.push(...block.devices); }
+      lines.push(line);
+      top += LINE + (part === 0 ? HEAD : 0) + (part === deep - 1 ? 8 : 0);
     }
   }
+  parts.body.style.height = `${top}px`;
   at = Math.max(0, Math.min(at, order.length - 1));
   const all = fleet.devices.devices;
   parts.count.textContent = all.length ? `${order.length.toLocaleString("en")} of ${counted(all.length, "device")}, ${all.filter((/** @type {any} */ d) => d.taints.length).length} tainted`
@@ -135,20 +145,52 @@ function arrange() {
 /** @param {boolean} [anew] */
 function paint(anew) {
   const host = parts.host, all = printing && lines.length < 2000;
-  const above = all ? 0 : Math.max(0, Math.floor(host.scrollTop / LINE) - 3);
-  const below = all ? lines.length : Math.min(lines.length, Math.ceil((host.scrollTop + host.clientHeight) / LINE) + 3);
-  if (drawn === `${above},${below}` && !anew) return;
-  drawn = `${above},${below}`;
+  const from = host.scrollTop - 200, to = host.scrollTop + host.clientHeight + 200;
+  const shown = all ? lines : lines.filter(({ top }) => top >= from && top <= to);
+  const range = shown.length ? `${shown[0].top},${shown[shown.length - 1].top}` : "";
+  if (drawn === range && !anew) return;
+  drawn = range;
   const had = host.contains(document.activeElement) && document.activeElement !== host;
-  parts.body.style.height = `${lines.length * LINE + 8}px`;
-  parts.body.replaceChildren(...lines.slice(above, below).map((line, index) => {
-    const row = h("div.fleet-line", null,
-      h("div.fleet-name", { title: line.name }, line.name ? [h("b", null, h("bdi", null, line.name)), h("span.quiet", null, ` ${line.count}`)] : null),
-      line.devices.map((/** @type {any} */ device, /** @type {number} */ each) => tile(device, line.first + each)));
-    row.style.top = `${(above + index) * LINE + 4}px`;
+  parts.body.replaceChildren(...shown.map((line) => {
+    const row = h("div.fleet-line", null, line.blocks.map(block));
+    row.style.top = `${line.top}px`;
+    row.style.gridTemplateColumns = `repeat(${line.columns}, minmax(0, 1fr))`;
     return row;
   }));
   if (had) focusTile(false);
+}
+
+/** How many of *devices* are in each state. @param {any[]} devices @returns {Record<string, number>} */
+function countStates(devices) {
+  /** @type {Record<string, number>} */
+  const counts = Object.fromEntries(Object.keys(STATES).map((name) => [name, 0]));
+  for (const device of devices) counts[stateOf(device)] += 1;
+  return counts;
+}
+
+/** Groups with the worst faults first, then by name. @param {any} a @param {any} b */
+function worstFirst(a, b) {
+  const worse = FAULTS.map((name) => b.counts[name] - a.counts[name]).find(Boolean);
+  return worse || a.name.localeCompare(b.name, "en", { numeric: true });
+}
+
+/** One group, or a line of a large one: its name, a bar of its states and its tiles. @param {any} given */
+function block({ group, head, devices, first }) {
+  return h("div.fleet-block", null, head ? groupHead(group) : null,
+    h("div.tiles", null, devices.map((/** @type {any} */ device, /** @type {number} */ each) => tile(device, first + each))));
+}
+
+/** @param {any} group */
+function groupHead({ name, devices, counts }) {
+  const used = devices.filter((/** @type {any} */ each) => each.claims.length).length, faulty = FAULTS.reduce((sum, each) => sum + counts[each], 0);
+  const words = `${used} of ${devices.length} used`, faults = faulty ? counted(faulty, "fault") : "";
+  const bar = h("div.fleet-bar", { "aria-hidden": "true" }, [...FAULTS, "looked", "used", "free"].filter((each) => counts[each]).map((each) => {
+    const part = h(`span.t-${each}`);
+    part.style.flexGrow = counts[each];
+    return part;
+  }));
+  return h("div.fleet-head", { title: [name, words, faults].filter(Boolean).join("\n") },
+    h("div.fleet-words", null, h("span.fleet-name", null, h("b", null, h("bdi", null, name))), h("span.quiet", null, words), faults ? h("span.bad", null, faults) : null), bar);
 }
 
 /** @param {any} device @param {number} index */
@@ -161,7 +203,7 @@ function tile(device, index) {
     "aria-label": `${device.device}: ${said.split("\n").slice(1).join(", ")}`,
     onmouseenter: tell, onmouseleave: hideTip, onfocus: tell, onblur: hideTip,
     onclick: (/** @type {MouseEvent} */ e) => { at = index; choose(index, e.shiftKey); },
-  }, h("span", { "aria-hidden": "true" }, look.shape));
+  }, h("span", { "aria-hidden": "true" }, look.shape), h("span.index", { "aria-hidden": "true" }, (/\d{1,3}$/.exec(device.name) || [""])[0]));
 }
 
 /** @param {any} device */
@@ -222,9 +264,9 @@ function key(event) {
 /** @param {boolean} scroll */
 function focusTile(scroll) {
   if (scroll) {
-    const line = lines.findIndex((each) => at >= each.first && at < each.first + each.devices.length), host = parts.host;
-    if (line * LINE < host.scrollTop) host.scrollTop = line * LINE;
-    if ((line + 1) * LINE > host.scrollTop + host.clientHeight - 10) host.scrollTop = (line + 2) * LINE - host.clientHeight;
+    const { top } = lines.find((each) => at >= each.first && at < each.first + each.devices.length), host = parts.host;
+    if (top < host.scrollTop + 6) host.scrollTop = top - 6;
+    if (top + HEAD + LINE > host.scrollTop + host.clientHeight) host.scrollTop = top + HEAD + LINE - host.clientHeight;
     paint(true);
   }
   for (const each of parts.body.querySelectorAll(".tile")) /** @type {HTMLElement} */ (each).tabIndex = -1;
@@ -274,7 +316,7 @@ function taintForm() {
       place.replaceChildren(h("p.cannot", { role: "alert" }, /** @type {Error} */ (error).message));
     }
   };
-  return h("div", null, h("h3", null, "Taint them"),
+  return h("div", null, h("h3", null, chosen.size === 1 ? "Taint it" : "Taint them"),
     h("form.form", { onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); ask(); } },
       h("label", null, "Key, or key=value", key), h("label", null, "Effect", effect), h("button.primary", { type: "submit" }, "Preview")), place);
 }
