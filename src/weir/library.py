@@ -14,7 +14,7 @@ from weir.explain.explanation import Explanation
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
 from weir.gates import Gates, GatesLike
-from weir.lowering.originals import with_expression, with_expressions
+from weir.lowering.originals import evaluated, with_expression, with_expressions
 from weir.objects.core import Taint, Toleration, View, ViewError, read
 from weir.taints.toleration import BLOCKING, Outcome
 from weir.taints.toleration import tolerates as _tolerates
@@ -131,7 +131,7 @@ def what_if(
     if isinstance(cluster, Snapshot):
         return cluster.held.loaded.what_if(changes, asked)
     documents: list[Any] = [dict(cluster)] if isinstance(cluster, Mapping) else list(cluster)
-    return run(documents, changes, asked)
+    return run(map(evaluated, documents), changes, asked)
 
 
 def explain(

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from weir.cli.inputs import ClusterObjects
+from weir.explain.pod import explain
+from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES
 from weir.lowering import webhooks
 from weir.lowering.admission import Cluster, answer
-from weir.lowering.originals import raised
+from weir.lowering.originals import raised, with_expressions
 from weir.lowering.tolerations import is_extended, read_entry
 from weir.lowering.triples import Triple
 from weir.taints.toleration import find_tolerating
+from weir.whatif.changes import Nodes, Taint, TaintEdit
+from weir.whatif.report import report
+from weir.whatif.run import Asked
 
 KEYS = ("sla", "kernel")
 VALUES = ("", "49", "50", "900", "950", "0950", "high", "1.2.3", "v1.3.0")
@@ -238,3 +245,82 @@ def test_after_edits_by_hand_it_still_says_for_every_taint_what_the_markers_orig
     for triple in triples:
         if find_tolerating(theirs, triple.taint, ALL_FEATURES):
             assert find_tolerating(mine, triple.taint, ALL_FEATURES)
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def node(name, triples):
+    taints = [
+        {"key": each.key, "value": each.value, "effect": each.effect}
+        for each in {(each.key, each.effect): each for each in triples}.values()
+    ]
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {"taints": taints},
+        "status": {"allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def cluster(tolerations, taints):
+    """Return three nodes, and a ReplicaSet with two pods on the first."""
+    labels = {"app": "web"}
+    spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": tolerations}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": name,
+                "labels": labels,
+                "ownerReferences": [owner],
+            },
+            "spec": {**spec, "nodeName": "a"},
+            "status": {"phase": "Running"},
+        }
+        for name in ("web-1", "web-2")
+    ]
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }
+    nodes = [node(name, found) for name, found in zip("abc", taints, strict=True)]
+    return [*nodes, replicas, *pods]
+
+
+def answers(documents, change):
+    """Return what explain says of the ReplicaSet, and what-if of the change."""
+    held = ClusterObjects.of((("the cluster", each) for each in documents), keep_gate=False)
+    replicas = next(each for _, each in held.documents if each["kind"] == "ReplicaSet")
+    explained = explain(Subject.of(replicas), held.world(), ALL_FEATURES)
+    forecast = held.loaded.what_if([change], Asked(ALL_FEATURES, NOW, until=120.0))
+    return explained.fits, explained.attempt.message, report(forecast, ALL_FEATURES, {}, [])
+
+
+@settings(max_examples=10)
+@example(
+    [{"operator": "CEL", "value": "taint.key == 'sla'"}], ([], [], []), [Triple("sla", "50", "NoExecute")]
+)
+@given(st.lists(entries(), max_size=4), st.tuples(st.just([]), TRIPLES, TRIPLES), TRIPLES.filter(bool))
+def test_a_lowered_cluster_gives_the_answers_of_what_was_written(tolerations, taints, new):
+    documents = cluster(tolerations, taints)
+    known = {each for found in (*taints, new) for each in found}
+    paths = {"Pod": webhooks.POD_PATH, "ReplicaSet": webhooks.TEMPLATE_PATH}
+    made = [
+        lowered(each, paths[each["kind"]], sorted(known)) if each["kind"] in paths else each
+        for each in documents
+    ]
+    edits = {(each.key, each.effect): TaintEdit(each.taint) for each in new}
+    change = Taint(Nodes(("a",)), tuple(edits.values()))
+    assert answers(made, change) == answers([with_expressions(each) for each in documents], change)

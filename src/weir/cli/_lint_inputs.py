@@ -97,11 +97,13 @@ def read_files(
 
 def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
     """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
+    from weir.lowering.originals import raised
+
     kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
     found = read_live(live, kinds, namespace)
     if len(found.missing) == len(kinds):
         raise CannotSay(f"cannot say anything of the cluster: {because(found.missing)}")
-    return found.documents, found.missing
+    return [raised(each) for each in found.documents], found.missing
 
 
 def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
@@ -115,9 +117,8 @@ def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
 
 
 def document_of(each: Any) -> Document:
-    from weir.lowering.originals import raised
     from weir.objects.manifest import Document
 
     metadata = each["metadata"]
     name = "/".join(filter(None, (each["kind"].lower(), metadata.get("namespace"), metadata["name"])))
-    return Document(raised(each), name, ())
+    return Document(each, name, ())

@@ -167,7 +167,7 @@ def _once(
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if alone:
-        held = ClusterObjects([(document.file, document.value) for document in documents])
+        held = ClusterObjects.of(((each.file, each.value) for each in documents), keep_gate=True)
     else:
         held = read_cluster(where, _kinds(name), stream=True)
         held.documents.extend(nodes)

@@ -42,6 +42,8 @@ _LEFT_OUT: Final = {
 }
 #: Stands in every object that weir's operator had a hand in.
 _MARK: Final = b"lowered.weir.dev/"
+#: Stands in every pod with an expression in the spelling that a stock cluster takes.
+_STOCK_SPELLING: Final = b'"CEL"'
 _FETCH_SECONDS: Final = 30.0
 _MOST_FETCHED: Final = 64 << 20
 #: A snapshot is some thirty times as large as its compressed form, a bomb a thousand times.
@@ -247,7 +249,7 @@ class ClusterObjects:
         if self.dumped:
             self._check()
         try:
-            return World.of((document for _, document in self.documents), self.listed, self.snapshot_pods)
+            return World.of(self._evaluated(), self.listed, self.snapshot_pods)
         except ViewError:
             for file, document in self.documents:
                 try:
@@ -263,7 +265,7 @@ class ClusterObjects:
         from weir.objects.pod_reader import SnapshotPods
 
         try:
-            return SnapshotPods.of(self.pods)
+            return SnapshotPods.of(map(_with_expressions, self.pods))
         except ViewError:
             files = (file for file, number in self.pod_files for _ in range(number))
             for file, source in zip(files, self.pods, strict=True):
@@ -278,7 +280,13 @@ class ClusterObjects:
         """The cluster for any number of what-if questions."""
         from weir.whatif.run import LoadedCluster
 
-        return LoadedCluster((document for _, document in self.documents), self.snapshot_pods.sources())
+        return LoadedCluster(self._evaluated(), self.snapshot_pods.sources())
+
+    def _evaluated(self) -> Iterator[Any]:
+        """Yield the documents as weir's components read them; `documents` keeps the spelling of their authors."""
+        from weir.lowering.originals import with_expressions
+
+        return (with_expressions(document) for _, document in self.documents)
 
     def _check(self) -> None:
         """Read what a dump holds besides pods as a server would: a wrong amount must not count as none.
@@ -369,6 +377,15 @@ def _without_record(documents: Iterable[tuple[str, Any]]) -> tuple[list[tuple[st
         if first is not document:
             objects.append((file, {**document, "items": document["items"][1:]}))
     return objects, record
+
+
+def _with_expressions(pod: msgspec.Raw) -> msgspec.Raw:
+    """Return a pod of a dump with its expressions in their own field, as `ClusterObjects._evaluated` has them."""
+    from weir.lowering.originals import with_expressions
+
+    if _STOCK_SPELLING not in bytes(pod):
+        return pod
+    return msgspec.Raw(msgspec.json.encode(with_expressions({"kind": "Pod", **msgspec.json.decode(pod)})))
 
 
 def _is_lowered(given: Any, found: Any) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from weir.controllers.workloads.daemon_nodes import daemon_tolerations
 from weir.explain.phrases import short
-from weir.lowering.originals import with_expressions
+from weir.lowering.originals import evaluated
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 from weir.objects.templates import TEMPLATE_PATHS, find_template
 from weir.validate.unknown_fields import find_kind_problem
@@ -124,7 +124,8 @@ class Subject:
         metadata = part.get("metadata")
         metadata = dict(metadata) if isinstance(metadata, dict) else {}
         metadata |= {"name": self.name, "namespace": self.namespace}
-        made = with_expressions({**part, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        made = {**part, "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        made = evaluated(made, keep_gate=True)
         part = {**part, "spec": made.get("spec")} if "spec" in made else part
         if templates := self.claim_templates(0):
             spec = dict(part.get("spec") or {})

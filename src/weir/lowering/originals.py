@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: Where templates are, those included that DaemonSets and StatefulSets compare their own with.
+_TEMPLATES: Final = {**TEMPLATE_PATHS, "ControllerRevision": ("data", "spec", "template")}
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -50,26 +52,26 @@ def raised(document: Any, *, keep_gate: bool = False) -> Any:
         return document
     kind = document.get("kind")
     if isinstance(document.get("items"), list) and str(kind).endswith("List"):
-        return _raised_list(document, keep_gate)
+        return _changed_items(document, lambda item: raised(item, keep_gate=keep_gate))
     if kind == "Node":
         return _without_labels(document)
     if kind == "PersistentVolume":
         return _raised_volume(document)
-    if not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+    if not isinstance(kind, str) or kind not in _TEMPLATES:
         return document
-    return _inside(document, TEMPLATE_PATHS[kind], lambda found: _raised_template(found, kind, keep_gate))
+    return _inside(document, _TEMPLATES[kind], lambda found: _raised_template(found, kind, keep_gate))
 
 
-def _raised_list(document: Document, keep_gate: bool) -> Document:
-    """Return a List with its objects raised; a typed one may leave out the kind of its items."""
+def _changed_items(document: Document, change: Callable[[Any], Any]) -> Document:
+    """Return a List with its objects changed; a typed one may leave out the kind of its items."""
     kind = str(document["kind"]).removesuffix("List")
     items = []
     for item in document["items"]:
         if isinstance(item, dict) and kind and "kind" not in item:
-            found = raised({"kind": kind, **item}, keep_gate=keep_gate)
+            found = change({"kind": kind, **item})
             items.append({name: value for name, value in found.items() if name != "kind"})
         else:
-            items.append(raised(item, keep_gate=keep_gate))
+            items.append(change(item))
     return {**document, "items": items}
 
 
@@ -249,9 +251,16 @@ def with_expression(entry: Any) -> Any:
 
 
 def with_expressions(document: T) -> T:
-    """Return a pod or workload with every toleration as `with_expression` has it; itself when none changes."""
+    """Return a pod, a workload or a List of them with every toleration as `with_expression` has it.
+
+    A pod or workload in which none changes is returned itself.
+    """
     kind = document.get("kind") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+    if not isinstance(document, dict) or not isinstance(kind, str):
+        return document
+    if isinstance(document.get("items"), list) and kind.endswith("List"):
+        return cast(T, _changed_items(document, with_expressions))
+    if kind not in _TEMPLATES:
         return document
 
     def spec(found: Document) -> Document:
@@ -260,7 +269,12 @@ def with_expressions(document: T) -> T:
             return found
         return {**found, "tolerations": [with_expression(each) for each in entries]}
 
-    return cast(T, _inside(document, (*TEMPLATE_PATHS[kind], "spec"), spec))
+    return cast(T, _inside(document, (*_TEMPLATES[kind], "spec"), spec))
+
+
+def evaluated(document: T, *, keep_gate: bool = False) -> T:
+    """Return *document* as weir's components read it: raised, with expressions in their own field."""
+    return with_expressions(cast(T, raised(document, keep_gate=keep_gate)))
 
 
 def _is_stock_spelling(entry: Any) -> bool:

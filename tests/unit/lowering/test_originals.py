@@ -6,6 +6,7 @@ import json
 
 from weir.lowering.names import GATE, TOLERATIONS, label_key, marker_key, toleration_hash
 from weir.lowering.originals import (
+    evaluated,
     extended_entries,
     is_lowered,
     raised,
@@ -86,6 +87,21 @@ def test_the_stock_spelling_reads_as_an_expression():
         {"expression": "taint.key == 'a'"},
     ]
     assert with_expressions(pod(GT)) is not None and with_expressions("x") == "x"
+
+
+def test_the_template_of_a_revision_is_read_as_its_workloads():
+    entry = {"operator": "CEL", "value": "taint.key == 'a'"}
+    lowered = pod({"key": marker_key(toleration_hash(entry)), "operator": "Exists"}, originals=[entry])
+    template = {"metadata": lowered["metadata"], "spec": lowered["spec"], "$patch": "replace"}
+    revision = {"kind": "ControllerRevision", "data": {"spec": {"template": template}}, "revision": 1}
+    read = {
+        "metadata": {"name": "web"},
+        "spec": {"tolerations": [with_expression(entry)]},
+        "$patch": "replace",
+    }
+    expected = {**revision, "data": {"spec": {"template": read}}}
+    assert evaluated(revision) == expected
+    assert evaluated({"kind": "List", "items": [revision, 5]}) == {"kind": "List", "items": [expected, 5]}
 
 
 def test_extended_entries_are_those_that_a_stock_cluster_does_not_know():

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from weir.forecast.cluster import ForecastCluster
+from weir.lowering.originals import evaluated
 from weir.objects.kinds import by_kind
 from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
 
@@ -47,7 +48,8 @@ class Apply:
 
 
 def _managed(document: Document) -> Document:
-    """Return *document* as it can be applied: without what only a server writes."""
+    """Return *document* as it can be applied: as its author wrote it, without what only a server writes."""
+    document = evaluated(document)
     dropped = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
     metadata = {name: value for name, value in document["metadata"].items() if name not in dropped}
     return {**document, "metadata": metadata}
