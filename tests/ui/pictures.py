@@ -49,6 +49,22 @@ def _unfiltered(filters: npt.NDArray[np.uint8], given: Pixels) -> Pixels:
     return found[1:, 1:]
 
 
+def compact(content: bytes) -> bytes:
+    """Return a PNG with the same pixels, smaller: flat areas compress best unfiltered, and a browser is in a hurry."""
+    pixels = read_png(content).astype(np.uint8)
+    height, width = pixels.shape[:2]
+    lines = np.hstack((np.zeros((height, 1), np.uint8), pixels.reshape(height, width * 3)))
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    found = content[:8]
+    for name, data in chunks:
+        found += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return found
+
+
 def difference(one: bytes, other: bytes) -> float:
     """Return how much two pictures differ, from 0 to 1: the share of blocks whose mean colour is clearly another."""
     first, second = read_png(one), read_png(other)

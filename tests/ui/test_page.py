@@ -257,6 +257,102 @@ def test_devices_are_grouped_chosen_and_previewed(page):
     assert "1 pod must leave" in tab.text("#panel")
 
 
+def test_the_summary_counts_and_the_strip_says_why_workloads_wait(page):
+    tab = page(FLEET)
+    tab.until("document.querySelector('.summary').innerText.includes('devices')")
+    assert tab.text(".summary").split("\n") == [
+        "6 of 7 workloads fit",
+        "3 wait",
+        "3 of 64 devices with faults",
+    ]
+    assert tab.text(".waits summary") == "3 workloads wait: why"
+    lines = tab.js(
+        "[...document.querySelectorAll('.waits li')].map((e) => e.innerText.replaceAll('\\n', ' '))"
+    )
+    assert lines[0] == "pretrain 3 nodes would take one more pod now; not created or not scheduled yet"
+    assert lines[1].startswith("vector-db sla=990 (NoExecute), no toleration for this key: refused")
+    assert "of 13 nodes; 10 other reasons" in lines[1]
+    tab.click(".waits li:nth-child(2) button")
+    tab.until("document.querySelector('#panel h2').innerText.includes('vector-db')")
+
+
+def test_the_summary_counts_workloads_that_one_value_keeps_from_nowhere(page, tmp_path):
+    """A pod for one group of nodes only, and ten that wait for the same reason: one line for all."""
+    documents = list(many(10, 2))
+    tolerated = [{"key": "sla", "operator": "Equal", "value": "900"}]
+    spec = {"containers": [{"name": "c", "image": "c"}], "tolerations": tolerated}
+    metadata = {"name": "near", "namespace": "default"}
+    documents.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    for node in documents[:2]:
+        node["status"] = {"allocatable": {"cpu": "8", "pods": "110"}}
+    tab = page(written(tmp_path, documents))
+    tab.until("document.querySelector('.summary li')")
+    numbers = ["1 of 11 workloads fit", "11 wait", "1 fits one group of nodes only"]
+    assert tab.text(".summary").split("\n") == numbers
+    lines = tab.js(
+        "[...document.querySelectorAll('.waits li')].map((e) => e.innerText.replaceAll('\\n', ' '))"
+    )
+    assert any("and 7 more workloads: sla=90" in line for line in lines), lines
+
+
+def test_columns_use_the_width(page):
+    tab = page(SHOP)
+    for width in (1440, 1024, 390):
+        tab.size(width, 844)
+        tab.until(f"{CELLS}.length === 8 && innerWidth === {width}")
+        used = f"Math.max(...{CELLS}.map((c) => c.getBoundingClientRect().right))"
+        tab.until(f"{used} > Math.min({width} - 24, 268 + 2 * 480) && {used} <= {width}")
+        heads = "[...document.querySelectorAll('.grid-head .lines span')]"
+        cut = f"{heads}.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)"
+        assert width == 390 or tab.js(cut) == []
+
+
+CUT = """[...document.querySelectorAll('main *, #top *')].filter((e) => getComputedStyle(e).textOverflow === 'ellipsis'
+  && e.checkVisibility() && (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight + 4)).map((e) => {
+  const at = e.closest('.column, [title]');
+  if (at && !at.title) at.dispatchEvent(new MouseEvent('mouseenter'));
+  return [e.textContent, at ? at.title || tip.textContent : ''];
+})"""
+
+
+def test_a_label_that_is_cut_has_its_full_text_at_hand(page, tmp_path):
+    long = "a-rather-long-name-of-something-that-nobody-wants-to-read-twice"
+    dump = tmp_path / f"{long * 3}.yaml"
+    dump.write_text(FLEET.read_text().replace("a100-0", long).replace("inference", f"{long}-inference"))
+    tab = page(dump)
+    cut = []
+    for width in (1024, 390):
+        tab.size(width, 844)
+        for screen in ("fit", "devices"):
+            go(tab, SCREENS[screen][0])
+            tab.until(SCREENS[screen][1])
+            for text, full in tab.js(CUT):
+                cut.append(text)
+                assert text in full, (width, screen)
+    assert {long, f"{long}-inference", str(dump)} <= set(cut), "something is cut"
+
+
+def test_the_words_of_the_slider_keep_their_size_on_a_phone(page):
+    tab = page(SHOP, WHAT_IF)
+    tab.until("document.querySelector('.lanes')", 60)
+    for width in (390, 1440, 390):
+        tab.size(width, 844)
+        tab.until(f"innerWidth === {width}")
+        tab.until("document.querySelector('.stops').getBoundingClientRect().right <= innerWidth - 10")
+        high = "[...document.querySelectorAll('.stops text')].map((e) => e.getBoundingClientRect().height)"
+        tab.until(f"Math.min(...{high}) >= 11")
+        right, slide = tab.js("['.stops', 'input[type=range]'].map((e) => document.querySelector(e).offsetWidth"
+                              " || document.querySelector(e).getBoundingClientRect().width)")  # fmt: skip
+        assert right == pytest.approx(slide, abs=1)
+    bars = "[...document.querySelectorAll('#lanes .legend li')].map((e) => e.innerText)"
+    assert tab.js(bars) == [
+        "still tolerated",
+        "told to go, until it is gone",
+        "its replacement runs",
+        "placed elsewhere",
+    ]
+
+
 def test_nodes_with_faults_come_first_each_with_a_bar_of_its_devices(page):
     tab = page(FLEET, "#/devices")
     for width, columns in ((1440, 4), (1024, 2), (390, 1)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.conftest import go
-from tests.ui.pictures import difference
+from tests.ui.pictures import compact, difference
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -37,7 +37,7 @@ def test_a_picture_is_what_the_page_looks_like(page, name, monkeypatch):
     tab.js("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     taken, path = tab.picture(), PICTURES / f"{name}.png"
     if os.environ.get("WEIR_PICTURES"):
-        path.write_bytes(taken)
+        path.write_bytes(compact(taken))
     assert path.exists(), "make test-ui PICTURES=1 takes it"
     assert difference(taken, path.read_bytes()) < 0.05
     assert path.stat().st_size < 150_000

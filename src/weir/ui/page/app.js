@@ -49,7 +49,7 @@ function head(screen) {
     h("a.brand", { href: "#/fit" }, h("span.dam", { "aria-hidden": "true" }), "weir"),
     h("nav", { "aria-label": "Screens" }, TABS.map((name, at) =>
       h("a", { href: address(name), "aria-current": name === screen ? "page" : null, title: `Key ${at + 1}` }, SCREENS[name].title))),
-    h("span.cluster", { title: state.gates }, h("bdi", null, state.cluster)),
+    h("span.cluster", { title: `${state.cluster}\n${state.gates}` }, h("bdi", null, state.cluster)),
     h("span.marks", null, marks.map((each) => h(`span.chip${each === "live" ? ".live" : ""}`, null, each))),
     h("button.icon", { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: turn }, "◑"));
   if (state.missing.some((/** @type {any} */ each) => each.why !== "the server does not have that kind")) {

@@ -1,8 +1,9 @@
 // The fit matrix: which workloads fit on which nodes, why not, and what would help.
-import { announce, counted, h, hideTip, showTip } from "./dom.js";
+import { announce, counted, h, hideTip, refill, showTip } from "./dom.js";
 import { ask, isFrozen, send } from "./api.js";
+import { withFaults } from "./fleet.js";
 import { Grid } from "./grid.js";
-import { remember, route } from "./route.js";
+import { address, remember, route } from "./route.js";
 import { VERDICTS } from "./verdicts.js";
 import { openPanel, panelIsOpen } from "./panel.js";
 import { workloadDetails } from "./reasons.js";
@@ -28,7 +29,7 @@ async function draw(main) {
   const input = (/** @type {string} */ name, /** @type {Record<string, any>} */ given) =>
     h("input", { name, value: query[name] || "", autocomplete: "off", spellcheck: "false", ...given, oninput: filter });
   const choice = (/** @type {string} */ name, /** @type {string} */ label) =>
-    h("select", { name, "aria-label": label, onchange: filter }, h("option", { value: "" }, label));
+    h("select", { name, "aria-label": label, title: label, onchange: filter }, h("option", { value: "" }, label));
   parts = {
     q: input("q", { type: "search", placeholder: "Search workloads  /", "aria-label": "Search workloads" }),
     ns: choice("ns", "All namespaces"), kind: choice("kind", "All owners"), key: choice("key", "All keys"),
@@ -36,11 +37,13 @@ async function draw(main) {
     count: h("span.quiet", { role: "status" }, "Loading …"),
     empty: h("p.quiet.pad", { hidden: true }),
     bar: h("div.hypothesis", { hidden: true }),
+    numbers: h("ul.summary", { "aria-label": "Summary", hidden: true }), faults: h("li", { hidden: true }),
+    waits: h("details.waits", { hidden: true, open: innerWidth >= 700 }),
     legend: h("ul.legend", { "aria-label": "What the cells say" }),
   };
   if (query.only) /** @type {HTMLInputElement} */ (parts.only).checked = true;
   grid = new Grid({ label: "Workloads and groups of equal nodes", rowHeight: 38, headHeight: 92, corner: "Workload" });
-  main.replaceChildren(h("section.screen", { "aria-label": "What fits where" },
+  main.replaceChildren(h("section.screen", { "aria-label": "What fits where" }, parts.numbers, parts.waits,
     h("div.toolbar", null, parts.q, parts.ns, parts.kind, parts.key,
       h("label.check", { for: "only" }, parts.only, "Only what is not well"), parts.count),
     parts.bar, parts.empty, grid.element, parts.legend));
@@ -66,6 +69,10 @@ async function load() {
   if (found.cannotSay) return cannotSay(found.cannotSay);
   parts.empty.hidden = found.workloads.length > 0 && found.groups.length > 0;
   parts.empty.textContent = found.workloads.length ? "This cluster has no nodes: nothing fits anywhere." : "This cluster has no workloads. Create some, or look at another one: weir snapshot && weir ui --cluster snapshot.json.gz";
+  if (grid) grid.element.hidden = !found.workloads.length;
+  summarize();
+  countFaults();
+  if (grid) grid.given.headHeight = 34 + 14 * Math.min(8, Math.max(3, ...found.groups.map((/** @type {any} */ each) => each.title.split(" · ").length)));
   fill("ns", [...new Set(found.workloads.map((/** @type {any} */ each) => each.namespace))].sort());
   fill("kind", [...new Set(found.workloads.map((/** @type {any} */ each) => each.kind))].sort());
   fill("key", [...new Set(found.workloads.flatMap((/** @type {any} */ each) => each.keys))].sort());
@@ -76,6 +83,54 @@ async function load() {
   parts.bar.replaceChildren(h("strong", null, "Trying"), h("span", null, (found.hypothesis || []).join("; ")),
     h("button.small", { type: "button", onclick: () => setTries([]) }, "Undo"));
   filter();
+}
+
+/** The cluster in numbers, and why workloads wait. */
+function summarize() {
+  const all = matrix.workloads, waiting = all.filter((/** @type {any} */ each) => each.pending);
+  const taking = (/** @type {any} */ each) => each.cells.filter((/** @type {number[]} */ cell) => cell[1] > 0).length;
+  const last = matrix.groups.length > 1 ? all.filter((/** @type {any} */ each) => taking(each) === 1).length : 0;
+  const figure = (/** @type {string} */ number, /** @type {string} */ words, /** @type {string} */ title) => h("li", { title }, h("b", null, number), ` ${words}`);
+  parts.numbers.hidden = !all.length || !matrix.groups.length;
+  refill(parts.numbers,
+    figure(`${all.filter((/** @type {any} */ each) => each.fits).length} of ${all.length}`, "workloads fit", "At least one node would take one more pod of them"),
+    figure(`${waiting.length}`, waiting.length === 1 ? "waits" : "wait", "Pods of them have no node"),
+    last ? figure(`${last}`, last === 1 ? "fits one group of nodes only" : "fit one group of nodes only", "Another value of one taint or label there, and no node takes them") : null, parts.faults);
+  parts.waits.hidden = !waiting.length || parts.numbers.hidden;
+  /** @type {Map<string, any[]>} */
+  const reasons = new Map();
+  for (const each of waiting) reasons.set(whyWaiting(each), [...(reasons.get(whyWaiting(each)) || []), each]);
+  const most = 4, rest = [...reasons.values()].slice(most).flat().length;
+  refill(parts.waits, h("summary", null, `${counted(waiting.length, "workload")} ${waiting.length === 1 ? "waits" : "wait"}: why`),
+    h("ul", null, [...reasons].slice(0, most).map(([why, those]) => h("li", null,
+      those.slice(0, 3).map((each) => h("button.small", { type: "button", title: each.id, onclick: () => openWorkload(each.id, true) }, h("bdi", null, each.name))),
+      h("span", null, those.length > 3 ? `and ${counted(those.length - 3, "more workload")}: ${why}` : why)))),
+    rest ? h("p.quiet", null, `… and ${counted(rest, "more workload")} for other reasons: “Only what is not well” lists them.`) : null);
+}
+
+/** Why pods of a workload wait, in one line: what is nearest to a fit, or else what most nodes say. @param {any} each */
+function whyWaiting(each) {
+  if (each.text) return each.text;
+  const nodes = matrix.groups.reduce((/** @type {number} */ sum, /** @type {any} */ group) => sum + group.count, 0);
+  const taking = each.cells.reduce((/** @type {number} */ sum, /** @type {number[]} */ cell) => sum + cell[1], 0);
+  if (taking) return `${counted(taking, "node")} would take one more pod now; not created or not scheduled yet`;
+  /** @type {Map<number, {near: boolean, count: number}>} */
+  const reasons = new Map();
+  each.cells.forEach((/** @type {number[]} */ [verdict, , text], /** @type {number} */ column) => {
+    const found = reasons.get(text) || { near: matrix.verdicts[verdict] === "change", count: 0 };
+    found.count += matrix.groups[column].count;
+    reasons.set(text, found);
+  });
+  const [[text, { count }]] = [...reasons].sort(([, a], [, b]) => Number(b.near) - Number(a.near) || b.count - a.count);
+  return `${matrix.texts[text]} (${count} of ${counted(nodes, "node")}${reasons.size > 1 ? `; ${counted(reasons.size - 1, "other reason")}` : ""})`;
+}
+
+/** Say how many devices have faults, once that is known: the matrix does not wait for it. */
+async function countFaults() {
+  const place = parts.faults, found = await ask("fleet").catch(() => null);
+  const all = found && !found.cannotSay ? found.devices.devices : [], faulty = withFaults(all).length;
+  place.hidden = !all.length;
+  refill(place, h("a", { href: address("devices") }, h("b", null, `${faulty} of ${all.length.toLocaleString("en")}`), " devices with faults"));
 }
 
 /** @param {string} text */
@@ -113,7 +168,8 @@ function head(column) {
   const group = matrix.groups[column];
   const parted = group.title.split(" · ");
   const full = [`${counted(group.count, "node")}`, ...parted, group.nodes.slice(0, 5).join(", ") + (group.count > 5 ? ", …" : "")].join("\n");
-  return h("div.column", { onmouseenter: (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.target), full), onmouseleave: hideTip },
+  const tell = (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.currentTarget), full);
+  return h("div.column", { onmouseenter: tell, onclick: tell, onmouseleave: hideTip },
     h("strong", null, `${group.count}×`), h("span.lines", null, parted.map((/** @type {string} */ each) =>
       h(each.startsWith("⊘") ? "span.taint" : "span", null, h("bdi", null, each)))));
 }

@@ -137,6 +137,7 @@ function arrange() {
   const all = fleet.devices.devices;
   parts.count.textContent = all.length ? `${order.length.toLocaleString("en")} of ${counted(all.length, "device")}, ${all.filter((/** @type {any} */ d) => d.taints.length).length} tainted`
     : "This cluster publishes no devices.";
+  parts.host.hidden = parts.legend.hidden = !all.length;
   /** @type {HTMLButtonElement} */ (parts.act).disabled = !chosen.size;
   parts.act.textContent = chosen.size ? `${counted(chosen.size, "chosen device")} …` : "Choose devices";
   paint(true);
@@ -158,6 +159,11 @@ function paint(anew) {
     return row;
   }));
   if (had) focusTile(false);
+}
+
+/** The devices that a taint or a missing slice keeps pods off. @param {any[]} devices */
+export function withFaults(devices) {
+  return devices.filter((each) => FAULTS.includes(stateOf(each)));
 }
 
 /** How many of *devices* are in each state. @param {any[]} devices @returns {Record<string, number>} */

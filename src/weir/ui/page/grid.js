@@ -23,6 +23,7 @@ export class Grid {
     this.at = { row: 0, column: 0 };
     this.hasFocus = false;
     this.seen = this.across = "";
+    this.columnWidth = 0;
     /** @type {Map<number, HTMLElement>} */
     this.lines = new Map();
     this.head = h("div.grid-head", { role: "row", "aria-rowindex": 1 });
@@ -43,7 +44,13 @@ export class Grid {
 
   get narrow() { return innerWidth < 700; }
   get nameWidth() { return this.narrow ? 150 : 268; }
-  get columnWidth() { return this.narrow ? 76 : 112; }
+
+  /** Few columns share the whole width, up to what their labels need; many keep the least that can be read. */
+  fitColumns() {
+    const least = this.narrow ? 84 : 128, columns = Math.max(1, this.cells ? this.cells.columns : 1);
+    const share = Math.floor((this.element.clientWidth - this.nameWidth) / columns);
+    this.columnWidth = this.printing ? least : Math.max(least, Math.min(480, share));
+  }
 
   /** @param {Cells} cells */
   show(cells) {
@@ -61,6 +68,7 @@ export class Grid {
     const cells = this.cells;
     if (!cells || !this.element.isConnected) return;
     const { rowHeight, headHeight } = this.given, own = this.element;
+    this.fitColumns();
     const wide = this.nameWidth + cells.columns * this.columnWidth;
     const all = this.printing;
     const above = all ? 0 : Math.max(0, Math.floor(own.scrollTop / rowHeight) - 4);

@@ -25,9 +25,12 @@ let moment = 0, horizon = 60, playing = 0, turn = 0;
 let running = null;
 /** What the form said last. @type {Record<string, string | null>} */
 let said = {};
+const BARS = [["bar-later", "still tolerated"], ["bar-leave", "told to go, until it is gone"], ["bar-stay", "its replacement runs"], ["mark-placed", "placed elsewhere"]];
 const LOOPS = 5, LANES = 60, GROUPS = 20;
 /** @type {Record<string, HTMLElement>} */
 let parts = {};
+/** The width that the stops were drawn for. */
+let drawnFor = 0;
 
 export const timelineScreen = { title: "What if", draw, refresh };
 
@@ -66,6 +69,7 @@ async function draw(main, now) {
   if (!isFrozen && !state.nodes.length) return empty(main);
   main.replaceChildren(h("section.screen", { "aria-label": "What would a change do" },
     h("div.split", null, parts.form, h("div.form", null, parts.slider, parts.reality, parts.result))));
+  new ResizeObserver(() => { if (stops && !parts.slider.hidden && sliderRoom() !== drawnFor) drawSlider(); }).observe(parts.slider);
   fields();
   if (isFrozen && !frozen) {
     parts.result.replaceChildren(h("p.cannot", null, "This file shows no change: weir ui -o report.html --what-if 'drain node-7' writes one that does."));
@@ -259,13 +263,14 @@ function stopped() {
 
 function drawSlider() {
   parts.slider.hidden = !stops || !stops.ticks.length;
-  if (parts.slider.hidden) return;
+  if (parts.slider.hidden || !isShown()) return;
   const ticks = stops.ticks, value = input("value").value;
   const found = ticks.findIndex((/** @type {any} */ each) => each.value === value);
   const at = found >= 0 ? found : 0;
-  const tall = 84, each = Math.min(90, 1000 / ticks.length), wide = each * ticks.length, most = Math.max(1, stops.pods);
-  const picture = s("svg.stops", { viewBox: `0 0 ${wide} ${tall + 34}`, role: "img", "aria-label": `Who may stay at each of ${counted(ticks.length, "value")} that matter` });
-  const labels = Math.ceil(ticks.length / 16);
+  drawnFor = sliderRoom();
+  const room = Math.max(200, drawnFor), tall = 84, each = Math.min(90, room / ticks.length), wide = each * ticks.length, most = Math.max(1, stops.pods);
+  const picture = s("svg.stops", { viewBox: `0 0 ${wide} ${tall + 34}`, width: wide, height: tall + 34, role: "img", "aria-label": `Who may stay at each of ${counted(ticks.length, "value")} that matter` });
+  const labels = Math.ceil((Math.max(...ticks.map((/** @type {any} */ tick) => tick.value.length)) * 7 + 10) / each);
   ticks.forEach((/** @type {any} */ tick, /** @type {number} */ index) => {
     let top = tall;
     for (const part of ["stay", "later", "leave"]) {
@@ -276,19 +281,18 @@ function drawSlider() {
       if (high > 14 && each > 16) picture.append(s("text.strong", { x: index * each + each / 2, y: top + high / 2 + 4, "text-anchor": "middle" }, SHAPES[part]));
     }
     if (tick.thresholds.length) picture.append(s("path", { d: `M${index * each + each / 2 - 4} ${tall + 9} l4 -6 l4 6 z`, fill: "currentColor" }));
-    if (index % labels === 0 || index === at) {
+    if (index === at || (index % labels === 0 && Math.abs(index - at) >= labels)) {
       picture.append(s("text" + (index === at ? ".strong" : ""), { x: index * each + each / 2, y: tall + 24, "text-anchor": "middle" }, tick.value));
     }
   });
   const tick = ticks[at];
-  picture.style.width = `${wide / 10}%`;
   const slide = h("input", {
     type: "range", min: 0, max: ticks.length - 1, step: 1, value: at, "aria-label": `Value of ${input("key").value}`,
     "aria-valuetext": `${tick.value}: ${tick.stay} stay, ${tick.leave} leave at once, ${tick.later} leave later`,
     oninput: (/** @type {Event} */ e) => { input("value").value = ticks[Number(/** @type {HTMLInputElement} */ (e.target).value)].value; drawSlider(); },
     onchange: () => { if (answer || running) simulate(); else keepAddress({ draft: "1" }); },
   });
-  slide.style.width = `${wide / 10}%`;
+  slide.style.width = `${wide}px`;
   const had = document.activeElement && parts.slider.contains(document.activeElement);
   parts.slider.replaceChildren(
     h("div.numbers", { id: "live-counts" },
@@ -298,6 +302,12 @@ function drawSlider() {
     picture, slide,
     h("p.quiet", null, tick.thresholds.length ? `A threshold: ${tick.thresholds.slice(0, 4).join(", ")}` : "▲ marks values that tolerations name; between two stops nothing changes."));
   if (had) /** @type {HTMLElement} */ (slide).focus();
+}
+
+/** Pixels for the stops: drawn one to one, so that their words keep their size on a phone. */
+function sliderRoom() {
+  const style = getComputedStyle(parts.slider);
+  return parts.slider.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
 }
 
 /** @param {any} value @param {string} words */
@@ -411,8 +421,9 @@ function drawLanes() {
   refill(place, h("table.lanes", null,
     h("caption.unseen", null, "When the pods of each workload leave, and where they go"),
     h("colgroup", null, h("col.c-owner"), h("col"), h("col.c-end")),
-    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner", h("span.sub", null, "▮ placed elsewhere")), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
+    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner"), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
     h("tbody", null, shown.map(([name, pods]) => lane(name, pods, { moment, horizon, grace: answer.graceSeconds })))),
+  h("ul.legend", { "aria-label": "What the bars say" }, BARS.map(([name, words]) => h("li", null, s("svg.key", { viewBox: "0 0 22 12", "aria-hidden": "true" }, s(`rect.${name}`, { x: 1, y: 1, width: name === "mark-placed" ? 4 : 20, height: 10, rx: 1.5 })), words))),
   lanes.size > shown.length ? h("p.quiet", null, `… and ${counted(lanes.size - shown.length, "more workload")} with ${counted(rest, "pod")} that leave; weir what-if --all lists them`) : null);
 }
 
