@@ -103,6 +103,19 @@ def test_a_runtime_class_gives_overhead_selector_and_tolerations():
     assert "vm" in {toleration.key for toleration in answer.pod.tolerations}
 
 
+@pytest.mark.parametrize("selector", [{}, {"nodeSelector": {"vm": "yes"}}], ids=["its", "also the pod's"])
+def test_a_runtime_class_whose_selector_refuses_is_removed(selector):
+    sandbox = {
+        "kind": "RuntimeClass",
+        "metadata": {"name": "sandbox"},
+        "scheduling": {"nodeSelector": {"vm": "yes"}},
+    }
+    answer = ask(pod(runtimeClassName="sandbox", **selector), node(), sandbox)
+    own = ["remove vm=yes from nodeSelector"] if selector else []
+    said = [edit.say() for edit in answer.fix.edits if edit.side == "pod"]
+    assert sorted(said) == sorted([*own, "remove runtimeClassName sandbox"])
+
+
 def test_a_runtime_class_that_is_not_in_the_snapshot_makes_the_answer_unsure():
     answer = ask(pod(runtimeClassName="sandbox"), node())
     assert answer.unknown == (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from weir.explain.edits.devices import for_class, for_devices, for_tied
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import ChangeSelector, DropAffinity, DropPreferences, for_term
-from weir.explain.edits.names import for_claim, for_refusal
+from weir.explain.edits.names import for_claim, for_refusal, for_runtime_class
 from weir.explain.edits.neighbours import for_neighbours
 from weir.explain.edits.ports import for_port
 from weir.explain.edits.room import for_shortage
@@ -93,6 +93,9 @@ def answers(
             found = [(ChangeSelector(key, wanted, value),)]
             if value is not None:
                 found.append((ChangeSelector(key, wanted, None),))
+            if runtime := for_runtime_class(key, written, world):
+                own = key in (written.get("nodeSelector") or ())
+                found = [(ChangeSelector(key, wanted, None), runtime) if own else (runtime,)]
         case UnmetAffinity(terms):
             found = [tuple(for_term(term)) for term in terms if term.unmet]
             disabled = (

@@ -159,6 +159,18 @@ def for_refusal(pod: Pod, written: Mapping[str, Any], world: World) -> Iterator[
             yield DropGiven(field)
 
 
+def for_runtime_class(key: str, written: Mapping[str, Any], world: World) -> Edit | None:
+    """Return the removal of the RuntimeClass whose node selector asks for the label *key*, None where none does."""
+    field = "runtimeClassName"
+    name = written.get(field)
+    scheduling = world.documents.get("RuntimeClass", {}).get(str(name), {}).get("scheduling") or {}
+    return (
+        ChangeName(field, str(name), "", NAMED[field][1])
+        if key in (scheduling.get("nodeSelector") or ())
+        else None
+    )
+
+
 def _names(world: World, kind: str, pod: Pod) -> Iterable[str]:
     keys = world.documents.get(kind, {})
     if kind != "ServiceAccount":
