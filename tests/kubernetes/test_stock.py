@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ from tests.stock.flips import SITUATIONS, play
 from tests.stock.real import HOOKS, PATIENCE_SECONDS, PODS, Plane, has_numeric_gate, installed, plane
 from tests.stock.scenarios import SCENARIOS, Scenario, entry, sla
 from weir import errors
+from weir.cli.inputs import ClusterObjects
+from weir.client.snapshot import WHAT_IF, snapshot
+from weir.gates import ALL_FEATURES
 from weir.lowering import webhooks
+from weir.objects.kinds import by_kind
+from weir.taints.notation import parse_taint
+from weir.whatif.changes import Nodes, Taint, TaintEdit
+from weir.whatif.run import Asked
 
 #: The last that can happen in a scenario, and a while.
 LAST_SECONDS = 5.0
@@ -221,3 +229,60 @@ def test_nobody_is_evicted_wrongly_and_everybody_else_is(tmp_path, situation):
     print(result.line())
     assert result.flips >= FLIPS
     assert not result.wrong and not result.missed
+
+
+EXPRESSION = "taint.key == 'sla' && int(taint.value) >= 900"
+
+
+async def foreseen_and_found(folder: Path, value: str) -> tuple[set[str], set[str], bool, int]:
+    """Return the pods that what-if sees leave a tainted node and those that do, whether their replacements have a
+    place in the forecast, and how many pods run in the end."""
+    async with plane(folder) as made, installed(made):
+        await made.node("m1", sla("950"))
+        for kind in ("Deployment", "StatefulSet"):
+            labels = {"app": kind.lower()}
+            template = {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [{"name": "c", "image": "i"}],
+                    "terminationGracePeriodSeconds": 0,
+                    "tolerations": [{"operator": "CEL", "value": EXPRESSION}],
+                },
+            }
+            spec = {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": template,
+                "podManagementPolicy": "Parallel",
+            }
+            if kind == "Deployment":
+                del spec["podManagementPolicy"]
+            await made.client.create(
+                by_kind("apps/v1", kind), {"metadata": {"name": kind.lower()}, "spec": spec}, "default"
+            )
+        await made.until(lambda: len(made.bound) == 4, "four pods are bound")
+        first = set(made.bound)
+        await made.node("m2", sla("970"))
+        read = await snapshot(made.client, WHAT_IF)
+        held = ClusterObjects.of(
+            (("the cluster", each) for each in read.documents), keep_gate=False, listed=read.listed
+        )
+        change = Taint(Nodes(("m1",)), (TaintEdit(parse_taint(f"sla={value}:NoExecute")),))
+        forecast = await asyncio.to_thread(
+            held.loaded.what_if, [change], Asked(ALL_FEATURES, datetime.now(UTC))
+        )
+        await made.taint("m1", sla(value))
+        await asyncio.sleep(LAST_SECONDS)
+        pods = (await made.client.list(PODS, "default")).documents()
+        running = sum(bool(each["spec"].get("nodeName")) for each in pods)
+        placed = all(each.ends_on == "m2" and not each.lost for each in forecast.leaving)
+        leaving = {each.pod.rpartition("/")[2] for each in forecast.leaving}
+        return leaving, set(made.gone) & first, placed, running
+
+
+@pytest.mark.parametrize("value, number", [("980", 0), ("890", 4)])
+def test_what_if_foresees_what_happens_to_lowered_workloads(tmp_path, value, number):
+    """The replacements of lowered pods are made and placed, and no template seems to be new."""
+    leaving, gone, placed, running = asyncio.run(foreseen_and_found(tmp_path, value))
+    assert leaving == gone and len(gone) == number
+    assert placed and running == 4
