@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -90,6 +90,26 @@ def check_route(request: Request, kind: CustomResourceKind, info: RequestInfo) -
         raise errors.BadRequest("name must be provided")
 
 
+class Call(NamedTuple):
+    """A request for a verb of a resource, and the form its response takes."""
+
+    request: Request
+    kind: Kind
+    namespace: str
+    name: str
+    form: MediaTypeOptions
+    warnings: list[str]
+
+    @property
+    def include(self) -> str:
+        """How much of each object a Table has; raises 400."""
+        return (
+            tables.check_include(self.request.params.get("includeObject", ""))
+            if self.form.shape == "Table"
+            else ""
+        )
+
+
 class Handlers:
     """The resources of one cluster, each with its verbs."""
 
@@ -123,6 +143,16 @@ class Handlers:
         self.definitions = Definitions(parts.store, self.served)
         self.definitions.when_gone = self.watches.end
         self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
+        self._verbs: dict[str, Callable[[Call], Awaitable[Response | Stream]]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
 
     def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:
         """Call *hook* with the kind and name of every cluster-scoped object once it exists."""
@@ -135,88 +165,105 @@ class Handlers:
             if not info.known_group or info.api_group == RESOURCE_METRICS:
                 return not_found_page()
             raise errors.NotFound.resource()
+        self._check_kind(request, info, kind, warnings)
+        if info.subresource:
+            return await self._subresource(request, info, kind, warnings)
+        call = self._routed(request, info, kind, warnings)
+        if self._usage is not None and kind.group == RESOURCE_METRICS:
+            return self._measured(call)
+        if kind is COMPONENT_STATUS:
+            return await self._components(call)
+        check_address(call, info.verb)
+        return await self._verbs[info.verb](call)
+
+    def _check_kind(self, request: Request, info: RequestInfo, kind: Kind, warnings: list[str]) -> None:
+        """Refuse what the kind's route does not take, and warn about the kind."""
         if self._release is not None:
             self._read_as_release(request, kind, warnings)
         older = self._release is not None and not self._release.warns(kind)
         shown = kind.subresource(info.subresource) if info.subresource else info.verb in kind.verbs
         if kind.deprecated is not None and not older and shown:
             warnings.append(deprecation(kind))
-        custom = kind if isinstance(kind, CustomResourceKind) else None
-        if custom is not None:
-            if custom.warning:
-                warnings.append(custom.warning)
-            check_route(request, custom, info)
-        if info.subresource:
-            return await self._subresource(request, info, kind, warnings)
-        verb = info.verb
-        if custom is None and (verb not in kind.verbs or request.method == "HEAD"):
+        if isinstance(kind, CustomResourceKind):
+            if kind.warning:
+                warnings.append(kind.warning)
+            check_route(request, kind, info)
+        elif not info.subresource and (info.verb not in kind.verbs or request.method == "HEAD"):
             raise errors.MethodNotAllowed()
+
+    def _routed(self, request: Request, info: RequestInfo, kind: Kind, warnings: list[str]) -> Call:
+        """Return the request with the negotiated form of its response; raises 406."""
         accept = request.headers.get(b"accept")
-        offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
+        offered = WITH_STREAMS if info.verb in ("list", "watch") else errors.REPRESENTATIONS
         computed = kind is COMPONENT_STATUS or kind.group == RESOURCE_METRICS
         shapes = SHAPES if kind.stored or computed else NO_TABLES
         form = JSON if not accept else negotiate(accept.decode("latin-1"), offered, shapes)
-        namespace, name = info.namespace if kind.namespaced else "", info.name
-        if self._usage is not None and kind.group == RESOURCE_METRICS:
-            return self._measured(request, kind, namespace, name, form)
-        if kind is COMPONENT_STATUS:
-            return await self._components(request, name, form)
-        if name:
-            if verb != "update":  # there the body is read first, and its name is another one
-                check_name(name)
-        elif kind.namespaced and not namespace and verb not in ("list", "watch"):
-            raise errors.MethodNotAllowed()
-        if verb == "create":
-            if name and custom is None:
-                raise errors.MethodNotAllowed()
-            outcome = await self._create(request, kind, namespace, warnings)
-        elif verb == "get":
-            await self._not_older(request)
-            outcome = await self.verbs.get(kind, namespace, name)
-        elif verb == "list":
-            return await self._list(request, kind, namespace, form)
-        elif verb == "watch":
-            return await self._watch(request, kind, namespace, name, form)
-        elif not name and verb != "deletecollection":
-            raise errors.MethodNotAllowed()
-        elif verb == "update":
-            outcome = await self.verbs.update(request, kind, namespace, name, "", warnings)
-        elif verb == "patch":
-            outcome = await self.patching.patch(request, kind, namespace, name, "", warnings)
-        elif verb == "delete":
-            options = await self._delete_options(request)
-            warnings.extend(deletion_warnings(kind, options))
-            outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
+        return Call(request, kind, info.namespace if kind.namespaced else "", info.name, form, warnings)
+
+    # -------------------------------------------------------------------------------------------- verbs
+
+    async def _get(self, call: Call) -> Response:
+        await self._not_older(call.request)
+        return await self._shown(call, await self.verbs.get(call.kind, call.namespace, call.name))
+
+    async def _create(self, call: Call) -> Response:
+        request, kind, namespace, warnings = call.request, call.kind, call.namespace, call.warnings
+        if kind.kind == "Binding" and not kind.stored:
+            outcome = await bind(self.verbs, request, namespace, "", warnings)
+        elif not kind.stored:
+            outcome = await self._review_of(request, kind, namespace, warnings)
         else:
-            options = await self._delete_options(request)
-            warnings.extend(deletion_warnings(kind, options))
-            check_shape(form, kind.group, kind.kind, listed=True)
-            include = (
-                tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
-            )
-            page = await self.deletion.collection(
-                kind, namespace, self.lists, request.params, options, request.user, warnings
-            )
-            return await self.rendered.page(request, kind, page, form, include)
-        return await self.rendered.object(request, kind, outcome, form)
+            outcome = await self.verbs.create(request, kind, namespace, warnings)
+            if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
+                name = msgspec.json.decode(outcome.body)["metadata"]["name"]
+                for hook in self._after_create:
+                    await hook(kind, name)
+        return await self._shown(call, outcome)
 
-    def _create(
-        self, request: Request, kind: Kind, namespace: str, warnings: list[str]
-    ) -> Awaitable[WriteResult]:
-        if not kind.stored:
-            if kind.kind == "Binding":
-                return bind(self.verbs, request, namespace, "", warnings)
-            return self._review_of(request, kind, namespace, warnings)
-        if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
-            return self._create_with_report(request, kind, warnings)
-        return self.verbs.create(request, kind, namespace, warnings)
+    async def _update(self, call: Call) -> Response:
+        update = self.verbs.update(call.request, call.kind, call.namespace, call.name, "", call.warnings)
+        return await self._shown(call, await update)
 
-    async def _create_with_report(self, request: Request, kind: Kind, warnings: list[str]) -> WriteResult:
-        outcome = await self.verbs.create(request, kind, "", warnings)
-        name = msgspec.json.decode(outcome.body)["metadata"]["name"]
-        for hook in self._after_create:
-            await hook(kind, name)
-        return outcome
+    async def _patch(self, call: Call) -> Response:
+        patch = self.patching.patch(call.request, call.kind, call.namespace, call.name, "", call.warnings)
+        return await self._shown(call, await patch)
+
+    async def _delete(self, call: Call) -> Response:
+        request, kind = call.request, call.kind
+        options = await self._delete_options(call)
+        outcome = await self.deletion.delete(
+            kind, call.namespace, call.name, options, request.user, call.warnings
+        )
+        return await self._shown(call, outcome)
+
+    async def _delete_collection(self, call: Call) -> Response:
+        request, kind = call.request, call.kind
+        options = await self._delete_options(call)
+        check_shape(call.form, kind.group, kind.kind, listed=True)
+        include = call.include
+        page = await self.deletion.collection(
+            kind, call.namespace, self.lists, request.params, options, request.user, call.warnings
+        )
+        return await self.rendered.page(request, kind, page, call.form, include)
+
+    async def _list(self, call: Call) -> Response:
+        request, kind = call.request, call.kind
+        options = ListOptions.parse(request.params, watch=False)
+        check_shape(call.form, kind.group, kind.kind, listed=True)
+        page = await self.lists.page(kind, call.namespace, options)
+        return await self.rendered.page(request, kind, page, call.form, call.include)
+
+    async def _watch(self, call: Call) -> Stream:
+        options = ListOptions.parse(call.request.params, watch=True)
+        include = call.include
+        if call.form.yaml:
+            raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
+        return await self.watches.start(
+            call.kind, call.namespace, call.name, options, call.form.shape, include
+        )
+
+    async def _shown(self, call: Call, outcome: WriteResult) -> Response:
+        return await self.rendered.object(call.request, call.kind, outcome, call.form)
 
     async def _review_of(
         self, request: Request, kind: Kind, namespace: str, warnings: list[str]
@@ -266,10 +313,13 @@ class Handlers:
             outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
         return await self.rendered.object(request, shown, outcome, form)
 
-    async def _delete_options(self, request: Request) -> DeleteOptions:
-        return await self.verbs.off_loop.run(
+    async def _delete_options(self, call: Call) -> DeleteOptions:
+        request = call.request
+        options = await self.verbs.off_loop.run(
             request.turn, lambda: DeleteOptions.parse(request.params, _json_body(request))
         )
+        call.warnings.extend(deletion_warnings(call.kind, options))
+        return options
 
     def _read_as_release(self, request: Request, kind: Kind, warnings: list[str]) -> None:
         """Take out of a request what the older release has never heard of; raises 404, 400."""
@@ -286,41 +336,37 @@ class Handlers:
                 request.body, kind, self._release, mode, warnings, patching=patching
             )
 
-    def _measured(
-        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
-    ) -> Response:
+    def _measured(self, call: Call) -> Response:
         """Return how much pods or nodes use."""
         assert self._usage is not None
-        now = self.verbs.clock.time()
-        if name:
-            found = self._usage.get(kind, namespace, name, now)
+        kind, namespace, now = call.kind, call.namespace, self.verbs.clock.time()
+        if call.name:
+            usage = self._usage.get(kind, namespace, call.name, now)
         else:
-            options = ListOptions.parse(request.params, watch=False)
-            found = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
-        if form.shape == "Table":
-            found = self._usage.table(found, form.meta)
-        return self.rendered.in_form(request, 200, _encode(found), form)
+            options = ListOptions.parse(call.request.params, watch=False)
+            usage = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
+        if call.form.shape == "Table":
+            usage = self._usage.table(usage, call.form.meta)
+        return self.rendered.in_form(call.request, 200, _encode(usage), call.form)
 
-    async def _components(self, request: Request, name: str, form: MediaTypeOptions) -> Response:
+    async def _components(self, call: Call) -> Response:
         """Return how the other components are."""
         statuses = ComponentStatuses()
-        if name:
-            found = await statuses.get(name)
+        if call.name:
+            shown = await statuses.get(call.name)
         else:
-            options = ListOptions.parse(request.params, watch=False)
-            found = await statuses.select(COMPONENT_STATUS, options.label_selector, options.field_selector)
-        if form.shape == "Table":
-            found = tables.table(
+            options = ListOptions.parse(call.request.params, watch=False)
+            shown = await statuses.select(COMPONENT_STATUS, options.label_selector, options.field_selector)
+        if call.form.shape == "Table":
+            shown = tables.table(
                 COMPONENT_STATUS,
-                found.get("items", [found]),
+                shown.get("items", [shown]),
                 {},
-                include=tables.check_include(request.params.get("includeObject") or ""),
+                include=call.include,
                 now=self.verbs.clock.time(),
-                version=form.meta,
+                version=call.form.meta,
             )
-        return self.rendered.in_form(request, 200, _encode(found), form)
-
-    # -------------------------------------------------------------------------------------- collections
+        return self.rendered.in_form(call.request, 200, _encode(shown), call.form)
 
     async def _not_older(self, request: Request) -> None:
         wanted = request.params.get("resourceVersion") if request.query else None
@@ -333,26 +379,6 @@ class Handlers:
                 raise errors.InternalError(error.message.partition(": ")[2]) from None
             if number > self.verbs.store.revision:
                 await self.lists.wait_for(number)
-
-    async def _list(self, request: Request, kind: Kind, namespace: str, form: MediaTypeOptions) -> Response:
-        options = ListOptions.parse(request.params, watch=False)
-        check_shape(form, kind.group, kind.kind, listed=True)
-        page = await self.lists.page(kind, namespace, options)
-        include = (
-            tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
-        )
-        return await self.rendered.page(request, kind, page, form, include)
-
-    async def _watch(
-        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
-    ) -> Stream:
-        options = ListOptions.parse(request.params, watch=True)
-        include = ""
-        if form.shape == "Table":
-            include = tables.check_include(request.params.get("includeObject", ""))
-        if form.yaml:
-            raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
-        return await self.watches.start(kind, namespace, name, options, form.shape, include)
 
 
 def _json_body(request: Request) -> bytes:
@@ -367,6 +393,19 @@ def _json_body(request: Request) -> bytes:
     if media not in JSON_TYPES:
         raise errors.UnsupportedMediaType(UNKNOWN_BODY)
     return request.body
+
+
+def check_address(call: Call, verb: str) -> None:
+    """Refuse a path whose namespace or name does not suit the verb; raises 400, 405."""
+    if call.name:
+        if verb != "update":  # there the body is read first, and its name is another one
+            check_name(call.name)
+        if verb == "create" and not isinstance(call.kind, CustomResourceKind):
+            raise errors.MethodNotAllowed()
+        return
+    outside = call.kind.namespaced and not call.namespace and verb not in ("list", "watch")
+    if outside or verb in ("update", "patch", "delete"):
+        raise errors.MethodNotAllowed()
 
 
 def check_name(name: str) -> None:

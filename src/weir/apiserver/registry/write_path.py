@@ -1,4 +1,4 @@
-"""The one sequence of every write: default, own, mutate, prepare, validate, admit, commit.
+"""The one sequence of every write: identify, default, mutate, prepare, validate, admit, commit.
 
 Spec: apiserver.md 4 "Create and update", 6 "managedFields". A verb decodes the request into an `ObjectWrite`;
 creates, updates, patches, applies and subresource writes then take the same path. Differences between kinds are in
@@ -51,15 +51,13 @@ class WritePath:
 
     async def run(self, write: ObjectWrite) -> WriteResult | None:
         """Take a decoded object to the store; None when another write was faster and the client named no version."""
-        turn = write.request.turn
         identify(write)
-        await self._off_loop.run(turn, complete, write, self._storage.now)
+        await self._off_loop.run(write.request.turn, default, write, self._storage.now)
         await self._mutate(write)
         self._prepare(write)
         await self._validate(write)
         await self._admit(write)
-        await self._off_loop.run(turn, documents.settle, write.new, write.kind)
-        return await (self._insert(write) if write.old is None else self._replace(write))
+        return await self._commit(write)
 
     async def admit(self, attributes: Attributes) -> None:
         """Ask admission about a request whose object is not stored: a binding, an eviction, a delete."""
@@ -131,46 +129,40 @@ class WritePath:
 
     # --------------------------------------------------------------------------------------------- commit
 
-    async def _insert(self, write: ObjectWrite) -> WriteResult:
-        """Store a new object; raises AlreadyExists."""
-        request, kind, name = write.request, write.kind, write.metadata["name"]
-        storage, key = self._storage, write.kind.key(write.request.namespace, name)
-        if request.dry_run:
-            if storage.store.get(key) is not None:
-                raise errors.AlreadyExists.object(kind, name)
-            return WriteResult(201, body_of(await storage.as_if_stored(request.kind, _shown(write))))
-        value = await storage.encode(kind, write.new, request.turn)
-        (result,) = await storage.store.commit(
-            (Write(key, value, 0, codec.STAMP, storage.ttl_seconds(kind)),)
-        )
-        if result.error is not None:
-            raise errors.AlreadyExists.object(kind, name)
-        return WriteResult(201, await self._stored_now(write, result.check()))
-
-    async def _replace(self, write: ObjectWrite) -> WriteResult | None:
-        """Store a changed object, or remove one that only waited for this update; write nothing if nothing changed."""
+    async def _commit(self, write: ObjectWrite) -> WriteResult | None:
+        """Store the object, or remove one that only waited for this update; write nothing if nothing changed."""
         request, kind, storage, stored = write.request, write.kind, self._storage, write.stored
-        assert stored is not None
-        if write.new == write.old and (request.dry_run or not await self._is_outdated(write)):
-            return WriteResult(200, codec.served(request.kind, stored.value))
+        await self._off_loop.run(request.turn, documents.settle, write.new, kind)
+        if stored is None:
+            code, key, revision = 201, kind.key(request.namespace, write.metadata["name"]), 0
+        else:
+            code, key, revision = 200, stored.key, stored.mod_revision
+            if write.new == write.old and (request.dry_run or not await self._is_outdated(write)):
+                return WriteResult(200, codec.served(request.kind, stored.value))
         if request.dry_run:
-            return WriteResult(200, body_of(await storage.as_if_stored(request.kind, _shown(write))))
-        if gone_with_this_update(kind, write.new):
-            (result,) = await storage.store.commit((Write(stored.key, None, stored.mod_revision),))
-            is_late = isinstance(result.error, store_errors.Conflict)
-            return None if is_late else WriteResult(200, body_of(_shown(write)))
-        value = await storage.encode(kind, write.new, request.turn)
-        (result,) = await storage.store.commit(
-            (Write(stored.key, value, stored.mod_revision, codec.STAMP, storage.ttl_seconds(kind)),)
-        )
+            if stored is None and storage.store.get(key) is not None:
+                raise errors.AlreadyExists.object(kind, write.metadata["name"])
+            return WriteResult(code, body_of(await storage.as_if_stored(request.kind, _shown(write))))
+        gone = stored is not None and gone_with_this_update(kind, write.new)
+        value = None if gone else await storage.encode(kind, write.new, request.turn)
+        ttl = 0.0 if gone else storage.ttl_seconds(kind)
+        (result,) = await storage.store.commit((Write(key, value, revision, codec.STAMP, ttl),))
+        if gone and not isinstance(result.error, store_errors.Conflict):
+            return WriteResult(200, body_of(_shown(write)))
         if result.error is None:
-            return WriteResult(200, await self._stored_now(write, result.check()))
-        if isinstance(result.error, store_errors.Missing):
-            raise errors.NotFound.object(kind, request.name)
-        if write.names_version:
-            raise errors.Conflict.object(kind, request.name)
-        await storage.store.fresh()
+            return WriteResult(code, await self._stored_now(write, result.check()))
+        await self._lost(write, result.error)
         return None
+
+    async def _lost(self, write: ObjectWrite, error: Exception) -> None:
+        """Raise why the object could not be stored; return when the write may be tried on the newer one."""
+        if write.stored is None:
+            raise errors.AlreadyExists.object(write.kind, write.metadata["name"])
+        if isinstance(error, store_errors.Missing):
+            raise errors.NotFound.object(write.kind, write.request.name)
+        if write.names_version:
+            raise errors.Conflict.object(write.kind, write.request.name)
+        await self._storage.store.fresh()
 
     async def _is_outdated(self, write: ObjectWrite) -> bool:
         """Return whether a write that changes nothing is stored all the same: with another key, in another version."""
@@ -202,7 +194,7 @@ def identify(write: ObjectWrite) -> None:
     keep_server_set(write.metadata, before)
 
 
-def complete(write: ObjectWrite, now: str) -> None:
+def default(write: ObjectWrite, now: str) -> None:
     """Fill in the defaults, put back what the endpoint may not change, note who owns which field, convert."""
     request, served = write.request, write.request.kind
     if write.old is not None:
