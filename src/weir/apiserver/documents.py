@@ -76,7 +76,7 @@ def validate(
     Raises RequestTooLarge for more text of expressions than any object has.
     """
     if isinstance(kind, CustomResourceKind):
-        from weir.customresources.resource_rules import validate_resource
+        from weir.customresources.resource_rules import validate_resource  # seldom needed, and loads CEL
 
         return validate_resource(new, old, kind, context_for(gates, subresource, kind.namespaced, False))
     try:

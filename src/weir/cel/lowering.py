@@ -23,6 +23,7 @@ from weir.cel.ast import (
     StructExpr,
 )
 from weir.cel.checker import candidate_names, qualified_name
+from weir.cel.dispatch import no_such_overload, select
 from weir.cel.env import UNKNOWN, Env, Overload
 from weir.cel.runtime_types import alike, of_iteration, of_part, of_result, of_value
 from weir.cel.steps import (
@@ -266,8 +267,6 @@ class _Lowering:
         return step.value
 
     def folded(self, overloads: tuple[Overload, ...], value: Value, node: Call) -> Step:
-        from weir.cel.dispatch import no_such_overload, select
-
         if node.function == "type":
             return Const(TypeValue(type_of(value).name), types.TYPE)
         overload = select(overloads, [value])

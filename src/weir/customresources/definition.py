@@ -43,7 +43,7 @@ class CustomKind:
 
     def _broken_rules(self, read: Any) -> Iterator[FieldError]:
         """Yield the rules that a new object breaks, once it has its defaults."""
-        from weir.customresources.resource_rules import rule_errors
+        from weir.customresources.resource_rules import rule_errors  # loads CEL
 
         whole = {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(read)}
         fill_defaults(whole, self.schema)

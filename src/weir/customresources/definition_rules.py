@@ -68,7 +68,7 @@ def _broken_rules(default: Any, read: Schema) -> list[FieldError]:
     """Return the rules that a default breaks, were it new or there before."""
     if not has_rules(read):
         return []
-    from weir.customresources.expressions import compile_rules, evaluate_rules
+    from weir.customresources.expressions import compile_rules, evaluate_rules  # loads CEL
 
     rules = compile_rules(read, root=read.embedded)
     if rules is None:

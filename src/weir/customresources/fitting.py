@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from weir.cel.library.regex import Regex, RegexError
 from weir.cel.values import CostLimitExceeded
 from weir.cel.work import MOST_PATTERN_WORK, begin
+from weir.customresources.formats import CHECKS
 from weir.customresources.schema import Schema
 
 __all__ = ["fitting"]
@@ -84,13 +86,9 @@ def _string(schema: Schema) -> Fits:
     most, least = bounds.get("maxLength"), bounds.get("minLength") or 0
     check: Fits | None = None
     if schema.format:
-        from weir.customresources.formats import CHECKS  # loads CEL's library: not before a format needs it
-
         check = CHECKS.get(schema.format)
     regex: Any = None
     if bounds.get("pattern"):
-        from weir.cel.library.regex import Regex, RegexError
-
         try:
             regex = Regex(bounds["pattern"])
         except RegexError:

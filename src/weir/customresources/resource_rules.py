@@ -138,7 +138,7 @@ def rule_errors(
             "to complete validation"
         )
         return [FieldError(INVALID, NO_FIELD, None, detail)]
-    from weir.customresources.expressions import evaluate_rules
+    from weir.customresources.expressions import evaluate_rules  # loads CEL
 
     broken, tolerated = evaluate_rules(kept["rules"], new, old, ratchets=old is not None)
     return [*broken, *(Tolerated(one.type, one.field, one.value, one.detail) for one in tolerated)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from weir.cel.library.regex import Regex, RegexError
 from weir.validate.field import Document, Errors, FieldError, forbidden, invalid, required
 
 _ROOT, _ITEM, _FIELD = "root", "item", "field"
@@ -168,8 +169,6 @@ def _value_validation(schema: Document, at: str, *, skip_any_of: bool, skip_firs
     if schema.get("not") is not None:
         yield from _nested(schema["not"], f"{at}.not")
     if pattern := schema.get("pattern"):
-        from weir.cel.library.regex import Regex, RegexError  # CEL's library: not before a pattern needs it
-
         try:
             Regex(pattern)
         except RegexError as error:

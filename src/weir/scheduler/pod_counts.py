@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import numpy as np
 
-from weir.objects.core import LabelSelector, PodAffinityTerm
+from weir.objects.core import LabelSelector, LabelSelectorRequirement, PodAffinityTerm
 from weir.scheduler.node_columns import Bools, Ints, LabelColumn
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
@@ -75,8 +75,6 @@ def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | 
     selector = term.label_selector
     if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
         return selector
-    from weir.objects.core import LabelSelectorRequirement
-
     added = [
         LabelSelectorRequirement(key, operator, (owner.labels[key],))
         for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn"))

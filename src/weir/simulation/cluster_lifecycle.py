@@ -38,6 +38,7 @@ from weir.simulation.first_objects import ensure_storage_class
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
+from weir.simulation.outside import ExternalAccess
 from weir.store import KeyValue, Write
 from weir.store.compact import upkeep_loop
 from weir.store.log import next_version
@@ -254,8 +255,6 @@ class ClusterLifecycle(ABC):
         return self._external_access().kubeconfig
 
     def _external_access(self) -> ExternalAccess:
-        from weir.simulation.outside import ExternalAccess
-
         if self._loop.is_closed():
             raise ClusterClosed("this cluster is closed: nothing runs in it any more")
         if self._outside is None:

@@ -23,6 +23,7 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.meta import validate_template_meta
+from weir.validate.persistent_volume_claim import validate_claim_spec
 from weir.validate.projected_certificates import (
     certificate_paths,
     validate_pod_certificate,
@@ -289,8 +290,6 @@ def _validate_ephemeral(source: Document, at: str) -> Errors:
     if source.get("volumeClaimTemplate") is None:
         yield required(f"{at}.volumeClaimTemplate")
         return
-    from weir.validate.persistent_volume_claim import validate_claim_spec
-
     yield from validate_template_meta(
         source["volumeClaimTemplate"].get("metadata") or {}, f"{at}.volumeClaimTemplate.metadata"
     )

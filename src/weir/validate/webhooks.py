@@ -21,6 +21,7 @@ from weir.validate.field import (
     too_many,
 )
 from weir.validate.label_selector import validate_label_selector
+from weir.validate.match_conditions import validate_expression
 from weir.validate.meta import validate_generic_meta
 from weir.values.names import check_dns1035_label, check_dns1123_subdomain, check_label_key
 from weir.values.quoting import quote
@@ -89,8 +90,6 @@ def _validate_condition(condition: Document, at: str, names: set[str], params: b
     if not expression:
         yield required(f"{at}.expression")
     else:
-        from weir.validate.match_conditions import validate_expression  # CEL is loaded by the first condition
-
         yield from validate_expression(expression, f"{at}.expression", params=params)
     if not name:
         yield required(f"{at}.name")

@@ -13,6 +13,7 @@ from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.objects import kinds
 from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
+from weir.policies.dispatch import bound_policies, may_match
 
 if TYPE_CHECKING:
     from weir.policies.dispatch import Bound
@@ -48,8 +49,6 @@ class BoundPolicies(Generic[P]):
         key = (a.operation, a.requested, a.subresource, bool(a.namespace))
         found = self._by_write.get(key)
         if found is None:
-            from weir.policies.dispatch import may_match
-
             found = tuple(bound for bound in self._bound if may_match(bound.policy.match, a))  # type: ignore[attr-defined]
             self._by_write[key] = found
         return found
@@ -61,8 +60,6 @@ class BoundPolicies(Generic[P]):
         if not bindings:
             self._bound = ()
             return
-        from weir.policies.dispatch import bound_policies
-
         policies = self._reader.list_now(self._policy, None)
         self._bound = bound_policies(policies, bindings, self.find_kind, self._compile, self._bound)
 

@@ -26,6 +26,8 @@ from weir.objects.document import copied
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.policies.matching import REGISTRATION, policies_apply
+from weir.policies.mutating import MutatingPolicy, MutationFailed
+from weir.policies.mutating_dispatch import Rounds, find_invocations, run
 
 if TYPE_CHECKING:
     from weir.policies.mutating import MutatingPolicy
@@ -39,8 +41,6 @@ Settle = Callable[[dict[str, Any], Kind], dict[str, Any]]
 
 
 def _compiled(document: Document) -> MutatingPolicy:
-    from weir.policies.mutating import MutatingPolicy
-
     return MutatingPolicy(document)
 
 
@@ -66,8 +66,6 @@ class MutatingPolicies:
         found = self.bound.about(a)
         if not found:
             return
-        from weir.policies.mutating_dispatch import Rounds, find_invocations, run
-
         rounds = a.rounds
         if rounds is None:
             rounds = a.rounds = Rounds()
@@ -95,12 +93,8 @@ class MutatingPolicies:
         assert a.object is not None
         spoken = spoken_kind(a, kind)
         if spoken is SCALE and isinstance(kind, CustomResourceKind):
-            from weir.policies.mutating import MutationFailed
-
             raise MutationFailed(f"request to convert CR to an invalid group/version: {SCALE.api_version}")
         if spoken is kind and kind is not a.requested and not isinstance(kind, CustomResourceKind):
-            from weir.policies.mutating import MutationFailed
-
             # A real server takes what a policy changed for the version of the request, and finds that it is not.
             was, wanted = f"{kind.version}.{kind.kind}", f"{a.requested.version}.{a.requested.kind}"
             raise MutationFailed(f"converting ({was}) to ({wanted}): unknown conversion")
@@ -128,8 +122,6 @@ class _Patcher:
 
     def merged(self, document: Document, configuration: Document) -> Document:
         """Return the object with an apply configuration laid over it."""
-        from weir.policies.mutating import MutationFailed
-
         if self._kind is SCALE:
             raise MutationFailed(
                 "error applying patch: failed to convert patch object to typed object: no corresponding type for "
@@ -154,8 +146,6 @@ class _Patcher:
 
     def patched(self, document: Document, operations: Sequence[Document]) -> Document:
         """Return the object after the operations of a JSON patch; as it was when a test fails."""
-        from weir.policies.mutating import MutationFailed
-
         try:
             made = patch_of_policy(dict(document), [dict(one) for one in operations])
         except InternalError as error:

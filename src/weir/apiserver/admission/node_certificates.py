@@ -14,6 +14,7 @@ from weir.apiserver.admission.attributes import CREATE, NODE, POD, SERVICE_ACCOU
 from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import InternalError
+from weir.validate.pkcs10 import RequestError, read_request
 from weir.values.quoting import quote
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -24,8 +25,6 @@ Document = Mapping[str, Any]
 
 def request_problem(node: str, a: Attributes) -> str:
     """Return why a kubelet may not make a CertificateSigningRequest, "" when it may."""
-    from weir.validate.pkcs10 import RequestError, read_request
-
     spec = (a.object or {}).get("spec") or {}
     if a.operation != CREATE or a.subresource or spec.get("signerName") not in OF_KUBELETS:
         return ""

@@ -18,7 +18,9 @@ from weir.apiserver.auth.cel_authorizer import Decide
 from weir.errors import Forbidden
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
+from weir.policies.dispatch import CODES, judge
 from weir.policies.matching import REGISTRATION, policies_apply
+from weir.policies.validating import ValidatingPolicy
 
 if TYPE_CHECKING:
     from weir.policies.dispatch import Bound, Refusal
@@ -29,8 +31,6 @@ BINDING = by_kind(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicyBinding")
 
 
 def _compiled(document: Mapping[str, Any]) -> ValidatingPolicy:
-    from weir.policies.validating import ValidatingPolicy
-
     return ValidatingPolicy(document)
 
 
@@ -54,8 +54,6 @@ class ValidatingPolicies:
             self._ask(found, a)
 
     def _ask(self, found: tuple[Bound[ValidatingPolicy], ...], a: Attributes) -> None:
-        from weir.policies.dispatch import judge
-
         @cache
         def values(kind: Kind) -> Mapping[str, Any]:
             return expression_values(a, self._decide, kind, namespace_object(a, self._reader))
@@ -69,8 +67,6 @@ class ValidatingPolicies:
 
 def refused(a: Attributes, refusal: Refusal) -> Forbidden:
     """Return the error for the client: worded as forbidden, with the reason and code that the policy names."""
-    from weir.policies.dispatch import CODES
-
     text = refusal.text()
     error = a.forbidden(text)
     error.reason = refusal.reason or "Invalid"

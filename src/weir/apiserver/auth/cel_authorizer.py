@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision
+from weir.policies.environment import authorization_type
 
 if TYPE_CHECKING:
     from weir.cel.types import Type
@@ -33,8 +34,6 @@ class CelAuthorizer:
 
     @property
     def cel_type(self) -> Type:
-        from weir.policies.environment import authorization_type
-
         return authorization_type("Authorizer")
 
     def path(self, path: str) -> PathCheck:
@@ -55,8 +54,6 @@ class PathCheck:
 
     @property
     def cel_type(self) -> Type:
-        from weir.policies.environment import authorization_type
-
         return authorization_type("PathCheck")
 
     def check(self, verb: str) -> Verdict:
@@ -70,8 +67,6 @@ class GroupCheck:
 
     @property
     def cel_type(self) -> Type:
-        from weir.policies.environment import authorization_type
-
         return authorization_type("GroupCheck")
 
     def resource(self, resource: str) -> ResourceCheck:
@@ -85,8 +80,6 @@ class ResourceCheck:
 
     @property
     def cel_type(self) -> Type:
-        from weir.policies.environment import authorization_type
-
         return authorization_type("ResourceCheck")
 
     def subresource(self, subresource: str) -> ResourceCheck:
@@ -114,8 +107,6 @@ class Verdict:
 
     @property
     def cel_type(self) -> Type:
-        from weir.policies.environment import authorization_type
-
         return authorization_type("Decision")
 
     def allowed(self) -> bool:

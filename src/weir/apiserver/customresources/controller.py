@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.customresources import naming
 from weir.apiserver.customresources.definitions import DEFINITIONS, Definitions
 from weir.apiserver.registry.deletion import CLEANUP, Deletion
 from weir.apiserver.registry.lists import Lists
@@ -91,8 +92,6 @@ class DefinitionController:
             if CLEANUP in (definition["metadata"].get("finalizers") or ()):
                 await self._finalize(name)
             return
-        from weir.apiserver.customresources import naming  # read by the first definition
-
         now = self._verbs.now
         others = [names for other, names in self._definitions.names.items() if other != name]
         for step in (

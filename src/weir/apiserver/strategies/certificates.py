@@ -13,6 +13,7 @@ from typing import Any
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep, status_keeps_metadata
 from weir.objects.kind import Kind
 from weir.validate.field import FieldError
+from weir.validate.pod_certificate_request import validate_issuance
 
 
 class CertificateSigningRequestStrategy(Strategy):
@@ -90,8 +91,6 @@ class PodCertificateRequestStrategy(Strategy):
     ) -> Iterable[FieldError]:
         if old is None or new.get("status") == old.get("status"):
             return ()
-        from weir.validate.pod_certificate_request import validate_issuance
-
         return [*validate_issuance(new, old, datetime.fromisoformat(context.now))]
 
 

@@ -19,6 +19,9 @@ from weir.apiserver.auth.cel_authorizer import Decide
 from weir.caches import bounded
 from weir.errors import Forbidden, qualified, resource_details
 from weir.objects.kind import Kind
+from weir.policies import conditions as condition_rules
+from weir.policies.environment import environment
+from weir.policies.expressions import MATCH_BUDGET, Expression, Inputs
 from weir.policies.matching import matched_kind, selectors_match
 
 if TYPE_CHECKING:
@@ -40,9 +43,6 @@ def conditions_hold(
     ignore_failures: bool,
 ) -> bool:
     """Return whether every condition holds of the write as *kind*; raises Forbidden for a failure that counts."""
-    from weir.policies import conditions as condition_rules
-    from weir.policies.expressions import MATCH_BUDGET, Inputs
-
     compiled = [_compiled(condition.get("expression", "")) for condition in conditions]
     inputs = Inputs(expression_values(a, decide, kind), {}, MATCH_BUDGET)
     try:
@@ -55,9 +55,6 @@ def conditions_hold(
 
 @bounded(CACHED_CONDITIONS, longest=2048)
 def _compiled(text: str) -> Expression:
-    from weir.policies.environment import environment
-    from weir.policies.expressions import Expression
-
     return Expression(text, environment())
 
 

@@ -22,6 +22,7 @@ from weir.errors import NotFound
 from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
+from weir.policies.type_checking import expression_warnings, may_name_custom_kinds
 
 POLICIES: Final = by_kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
 
@@ -54,8 +55,6 @@ class PolicyStatus(Controller):
         generation = policy["metadata"].get("generation") or 0
         if generation <= ((policy.get("status") or {}).get("observedGeneration") or 0):
             return
-        from weir.policies.type_checking import may_name_custom_kinds  # CEL is loaded by the first policy
-
         if may_name_custom_kinds(policy["spec"]):
             yield CheckWithDefinitions(policy)
         else:
@@ -86,8 +85,6 @@ class CheckWithDefinitions(Steps):
 
 
 def _status(policy: Mapping[str, Any], definitions: Iterable[Mapping[str, Any]] = ()) -> Patch:
-    from weir.policies.type_checking import expression_warnings
-
     warnings = expression_warnings(policy, definitions)
     document = {
         "apiVersion": POLICIES.api_version,
