@@ -28,7 +28,7 @@ help:
 	@echo "make test             run the tests (TESTS=folder for some of them)"
 	@echo "make test-newest      run the unit tests on the newest Python of this machine"
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
-	@echo "make test-fresh       run the property tests on fresh cases"
+	@echo "make test-fresh       run the property tests on fresh cases, and whole tables of hostile inputs"
 	@echo "make test-forecast    compare forecasts with copies of the control plane on 2,000 clusters (N=count)"
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
 	@echo "make hostile          hold 2,000 hostile connections for a minute, then 5,000 over TLS"
@@ -92,10 +92,10 @@ soak: $(READY)
 faults: $(READY) tools
 	$(BIN)/python -m tests.faults --seconds $(or $(SECONDS),20)
 
-# Property tests on cases that no run has seen; what fails is repeated with the seed that is printed.
+# Property tests on cases that no run has seen, and whole tables of hostile inputs; what fails is repeated with the seed that is printed.
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
-	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m hypothesis tests/property tests/unit
+	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m "hypothesis or table" tests/property tests/unit
 
 # Some ten minutes: what-if's forecast against a copy of the whole control plane, on random clusters and changes.
 test-forecast: $(READY)

@@ -74,10 +74,8 @@ class Report(NamedTuple):
     @property
     def most_seconds(self) -> float:
         """What `wait` may be on this machine as busy as it was."""
-        most, shares = MOST_SECONDS_TLS if self.tls else MOST_SECONDS, self.shares
-        if shares is None or shares.strangers < MOST_STRANGERS:
-            return most
-        return most * (1 + shares.loop_waited / shares.loop)
+        most = MOST_SECONDS_TLS if self.tls else MOST_SECONDS
+        return self.shares.limit(most) if self.shares else most
 
 
 class Shares(NamedTuple):
@@ -88,6 +86,10 @@ class Shares(NamedTuple):
     server: float  #: had by all threads of the server
     attacker: float
     strangers: float  #: had by whoever is no part of this
+
+    def limit(self, seconds: float) -> float:
+        """Return what stands for *seconds* of a quiet machine: as many times more as the loop waited for strangers."""
+        return seconds if self.strangers < MOST_STRANGERS else seconds * (1 + self.loop_waited / self.loop)
 
 
 class Used(NamedTuple):
