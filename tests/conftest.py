@@ -16,7 +16,7 @@ _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: What may be absent in CI too, with one line: a checkout is whole without it.
 NOT_OURS = "not part of the repository"
 
-settings.register_profile("weir", _ALWAYS, derandomize=True, max_examples=50)
+settings.register_profile("weir", _ALWAYS, derandomize=True, max_examples=30)
 settings.register_profile("fresh", _ALWAYS, print_blob=True, database=None)
 settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("weir")

@@ -194,7 +194,7 @@ async def test_watches_cut_and_history_gone_lead_to_a_fresh_look(scene):
 
 
 #: Rounds of the storm, in each of which a tenth of the nodes change: far more where everything is proven.
-STORM_ROUNDS = 450 if os.environ.get("CI") else 45
+STORM_ROUNDS = 90 if os.environ.get("CI") else 45
 
 
 async def test_a_thousand_nodes_that_flap_their_taints_leave_nobody_behind(scene):

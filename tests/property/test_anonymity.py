@@ -6,9 +6,10 @@ import json
 import re
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.property.forecast_clusters import NOW, cluster
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
@@ -66,6 +67,7 @@ def outcome(found: Forecast, table: dict[str, str]) -> Any:
     )
 
 
+@settings(max_examples=tries(12, 50))
 @given(st.integers(0, 10_000), st.sampled_from(CHANGES), st.integers(0, 2))
 def test_what_if_says_the_same_of_an_anonymous_snapshot(seed: int, change: Any, which: int) -> None:
     documents, _ = cluster(seed)
@@ -79,6 +81,7 @@ def test_what_if_says_the_same_of_an_anonymous_snapshot(seed: int, change: Any, 
     assert outcome(again, known) == outcome(found, table)
 
 
+@settings(max_examples=tries(12, 50))
 @given(st.integers(0, 10_000))
 def test_explain_says_the_same_of_an_anonymous_snapshot(seed: int) -> None:
     documents, _ = cluster(seed)

@@ -109,8 +109,8 @@ feed(2 * {most}, "short%d")
 feed(min(2 * {most}, 4000), "x" * 8192 + "%d")
 feed({most}, chr(128640) + "x" * 120 + "%d")
 feed({most}, "z" * 490 + "%d")
-feed(400, "y" * 262_144 + "%d")
-feed(400, "[" * 131_072 + "%d" + "]" * 131_072)
+feed(240, "y" * 262_144 + "%d")
+feed(400, "[" * 65_536 + "%d" + "]" * 65_536)
 print(memory() - before)
 """
 #: Bounded caches whose keys are the program's own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -37,8 +38,11 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("encoding", ["iso-8859-1", "cp1252", "koi8-r"])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words[:2])[:30])
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    zip(COMMANDS, itertools.cycle(["iso-8859-1", "cp1252", "koi8-r"])),
+    ids=lambda words: words if isinstance(words, str) else " ".join(words[:2])[:30],
+)
 def test_a_command_prints_in_any_encoding(command, encoding, tmp_path):
     (tmp_path / "pod.yaml").write_text(POD)
     done = run(command, encoding, tmp_path)

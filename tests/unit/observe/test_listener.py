@@ -125,6 +125,7 @@ async def answer_over_tls(listener: Listener) -> bytes:
 )
 async def test_without_a_whole_client_hello_a_connection_is_a_socket(monkeypatch, context, words):
     """No protocol, no TLS buffers; beyond the limit the oldest of the address with the most is closed."""
+    monkeypatch.setattr("weir.observe.listener.PEER_SECONDS", 1.0)
     monkeypatch.setattr(listening_sockets, "MOST_WAITING", 10)
     async with listening(context=context) as (listener, connections):
         protocols: list[object] = []

@@ -43,14 +43,14 @@ def load(value):
     return ("load", value, "NoSchedule")
 
 
-def test_a_taint_value_that_is_rewritten_20_000_times_costs_the_same_at_the_end():
+def test_a_taint_value_that_is_rewritten_5_000_times_costs_the_same_at_the_end():
     """Counted in comparisons and in lists, not in seconds."""
     engine, judge = Engine(ALL_FEATURES), None
-    pods = [pod(limit) for limit in (100, 20_000, 10**9)]
+    pods = [pod(limit) for limit in (100, 5_000, 10**9)]
     for number in range(50):
         engine.table.put_node(node(f"n{number}", load(number)))
     made = []
-    for change in range(20_000):
+    for change in range(5_000):
         engine.table.put_node(node(f"n{change % 50}", load(1000 + change)))
         if change % 20 == 0:
             engine.place(pods[change // 20 % 3])
@@ -63,7 +63,7 @@ def test_a_taint_value_that_is_rewritten_20_000_times_costs_the_same_at_the_end(
     assert last <= 1.1 * first
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_forgetting_changes_no_answer(seed, monkeypatch):
     monkeypatch.setattr("weir.scheduler.node_table.LEAST_INTERNED", 4)
     monkeypatch.setattr(judges, "MOST_TOLERATIONS", 2)
