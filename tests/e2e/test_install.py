@@ -25,6 +25,8 @@ WEB = dict(files(PAGE))["web.yaml"].replace(
     "      tolerations:", "      nodeSelector: {kubernetes.io/hostname: node-0}\n      tolerations:"
 )
 
+NOTED = dict(files(PAGE))["noted.yaml"]
+
 
 def weir(kubeconfig, *words, code=0):
     done = subprocess.run(
@@ -121,6 +123,16 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
             assert "lowered.weir.dev" not in explained
 
             kubectl("taint", "node", "node-0", "sla=960:NoExecute", "--overwrite")
+            kubectl("apply", "--server-side", "-f", "-", stdin=WEB)  # after a client's apply: no conflict
+            kubectl("apply", "-f", "-", stdin=WEB)  # the two write their annotation differently
+            kubectl("apply", "-f", "-", stdin=NOTED)
+            assert "unchanged" in kubectl("apply", "-f", "-", stdin=NOTED)
+            assert "conflict" not in kubectl("apply", "--server-side", "-f", "-", stdin=NOTED)
+            eventually(
+                lambda: node_of(kubectl, "noted")[0], "a pod of a template with an annotation is bound"
+            )
+            assert "sla > 900" in weir(kubeconfig, "explain", "deployment", "noted")
+            assert kubectl("diff", "-f", "-", stdin=NOTED) == ""
             names = kubectl("get", "pods", "-o", "name")
             before = kubectl("get", "deployment", "web", "-o", "jsonpath={.metadata.generation} {.spec}")
             kubectl("apply", "-f", "-", stdin=WEB)
@@ -136,6 +148,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
 
             assert "path secret" in weir(kubeconfig, "install", "--rotate-path", "--yes")
             planned = weir(kubeconfig, "uninstall", "--dry-run")
+            assert "deployment default/noted: sla > 900" in planned
             assert "deployment default/web: sla > 900" in planned and "nothing was changed" in planned
             weir(kubeconfig, "uninstall", code=2)
             assert "namespace/weir-system deleted" in weir(kubeconfig, "uninstall", "--yes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.stock.histories import History
@@ -11,7 +13,7 @@ from weir import errors
 from weir.client.api import Unreachable
 from weir.gates import ALL_FEATURES
 from weir.lowering.grace import split_grace
-from weir.lowering.names import GATE, GRACE, TOLERATIONS, labelled_hash, marked_hash
+from weir.lowering.names import ANNOTATED, GATE, GRACE, TOLERATIONS, labelled_hash, marked_hash
 from weir.lowering.originals import raised
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
@@ -142,6 +144,72 @@ def test_a_bare_pod_can_be_applied_again(stock):
     stock._do(stock.client.apply(kind, pod, field_manager="kubectl"))  # not forced: there is no conflict
     assert tolerations(stock, "p") == before and stock.where("p") == "n"
     assert {entry.get("value") for entry in before} >= {"950", "960"}
+
+
+def annotated(kind, name, *entries, **spec):
+    template = {
+        "metadata": {"labels": {"app": name}, "annotations": {ANNOTATED: json.dumps(entries)}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template, **spec},
+    }
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+def test_a_workload_with_an_annotation_is_left_alone_and_its_pods_do_as_it_says(stock, kind):
+    stock.node("n")
+    stock.node("other", "sla=800:NoExecute")
+    stock.set_taints("n", SLA950)
+    row = by_kind("apps/v1", kind)
+    made = annotated(kind, "w", GT, {"expression": "taint.key == 'zone'"})
+    stored = stock._do(stock.client.apply(row, made, field_manager="flux"))
+    stock.advance(5)
+    assert [pod["spec"]["nodeName"] for pod in stock.list("Pod", "default")] == ["n"], "800 is not tolerated"
+    if kind == "Deployment":
+        assert stored["spec"]["template"]["spec"].get("tolerations") is None
+    owned = [str(each["fieldsV1"]) for each in stored["metadata"]["managedFields"]]
+    assert not any("f:tolerations" in each or "f:nodeSelector" in each for each in owned)
+
+    stock.set_taints("n", SLA960, ("zone", "eu", "NoExecute"))
+    stock.advance(5)
+    (pod,) = stock.list("Pod", "default")
+    assert pod["spec"]["nodeName"] == "n" and "deletionTimestamp" not in pod["metadata"]
+    again = stock._do(stock.client.apply(row, made, field_manager="flux"))
+    assert again["spec"] == stored["spec"] and again["metadata"]["generation"] == 1
+    stock.set_taints("n", ("sla", "800", "NoExecute"))
+    stock.advance(5)
+    assert not any(pod["spec"].get("nodeName") for pod in stock.list("Pod", "default"))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_client_s_apply_and_a_server_s_do_not_conflict(stock, kind):
+    """R3's order: what an update wrote is lowered, so the apply that follows differs from it and is no conflict."""
+    row = by_kind("apps/v1", kind)
+    made = annotated(kind, "w")
+    del made["spec"]["template"]["metadata"]["annotations"]
+    made["spec"]["template"]["spec"]["tolerations"] = [GT]
+    first = stock._do(stock.client.create(row, made, "default", field_manager="kubectl-client-side-apply"))
+    written = {"spec": {"template": {"spec": {"tolerations": [GT]}}}}
+
+    def as_client():
+        return stock._do(
+            stock.client.patch(row, "w", written, "default", field_manager="kubectl-client-side-apply")
+        )
+
+    def as_server():
+        return stock._do(stock.client.apply(row, made, field_manager="kubectl"))
+
+    for write in (as_client, as_server, as_client, as_server, as_server, as_client):
+        after = write()
+        assert after["spec"] == first["spec"] and after["metadata"]["generation"] == 1
+    versions = {write()["metadata"]["resourceVersion"] for write in (as_server, as_client, as_server)}
+    assert versions == {after["metadata"]["resourceVersion"]}, "none of them is a write"
+    del made["spec"]["template"]["spec"]["tolerations"]
+    assert "tolerations" not in as_server()["spec"]["template"]["spec"], "who applied it can take it out"
 
 
 def test_a_dry_run_leaves_no_trace(stock):

@@ -15,10 +15,18 @@ import msgspec
 
 from weir.lowering import webhooks
 from weir.lowering.affinity import mark_volume, volume_problems
-from weir.lowering.daemonsets import daemonset_label, exact_pod, lower_daemonset
+from weir.lowering.annotated import annotation_problems, with_annotated
+from weir.lowering.daemonsets import (
+    daemonset_label,
+    exact_pod,
+    lower_daemonset,
+    mixed,
+    with_annotation_of_now,
+)
 from weir.lowering.grace import split_grace
-from weir.lowering.names import GATE, REQUIREMENTS
+from weir.lowering.names import ANNOTATED, GATE, REQUIREMENTS
 from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
+from weir.lowering.ownership import with_owners
 from weir.lowering.templates import (
     annotated,
     mark_template,
@@ -72,22 +80,28 @@ def answer(path: str, request: Mapping[str, Any], cluster: Cluster) -> Answer:
     """Return the answer of the webhook at *path* to the request of an AdmissionReview."""
     new: Document = request.get("object") or {}
     old: Document = request.get("oldObject") or {}
+    place: tuple[str, ...] = ()
     match path:
         case webhooks.POD_PATH:
-            return _pod(new, old, cluster)
+            found = _pod(new, old, cluster)
         case webhooks.TEMPLATE_PATH | webhooks.DAEMONSET_PATH:
-            return _workload(new, request, cluster)
+            found = _workload(new, request, cluster)
+            place = template_place((request.get("kind") or {}).get("kind") or new.get("kind") or "")
         case webhooks.VOLUME_PATH:
-            return _volume(new, cluster)
+            found = _volume(new, cluster)
         case webhooks.NODE_LABELS_PATH:
             return _node(new, cluster)
-    return Answer(code=404, message=f"weir serves no webhook at {path}")
+        case _:
+            return Answer(code=404, message=f"weir serves no webhook at {path}")
+    if found.document is None:
+        return found
+    return Answer(with_owners(found.document, new, old, (*place, "spec")))
 
 
 def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     if refusal := _refusal(new, new, ""):
         return refusal
-    marked = mark_template(new, cluster.native_numeric)
+    marked = mark_template(with_annotated(new), cluster.native_numeric)
     spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
     if not old and "tolerations" in spec:
         spec["tolerations"], _ = split_grace(exact_pod(marked))  # grace is copied from a bound pod
@@ -131,9 +145,15 @@ def _workload(new: Document, request: Mapping[str, Any], cluster: Cluster) -> An
         metadata = new.get("metadata") or {}
         namespace = request.get("namespace") or metadata.get("namespace") or ""
         name = metadata.get("name") or metadata.get("generateName") or ""
-        label = daemonset_label(template_of(request.get("oldObject") or {}, kind))
-        label = label or cluster.announced(namespace, name)
-        lowered = lower_daemonset(template, namespace, name, cluster.native_numeric, label)
+        before = template_of(request.get("oldObject") or {}, kind)
+        label = daemonset_label(before) or cluster.announced(namespace, name)
+        if mixed(template):
+            text = (
+                f"{at}spec.tolerations: extended tolerations of a DaemonSet stand here or in the annotation"
+            )
+            return Answer(code=_INVALID, message=f"{text} {ANNOTATED}, not in both")
+        written = with_annotation_of_now(template, before)
+        lowered = lower_daemonset(written, namespace, name, cluster.native_numeric, label)
     else:
         lowered = mark_template(template, cluster.native_numeric)
     return Answer(with_template(new, kind, lowered))
@@ -184,7 +204,9 @@ def _refusal(new: Document, template: Mapping[str, Any], at: str) -> Answer | No
             f"tolerate more than you wrote; write the expression as operator and value instead: "
             f"{{operator: CEL, value: {json.dumps(text, ensure_ascii=False)}}}",
         )
-    tolerations = (template.get("spec") or {}).get("tolerations") or ()
+    if found := annotation_problems(template, at):
+        return Answer(code=_INVALID, message="; ".join(found)[:_LONGEST_MESSAGE])
+    tolerations = (with_annotated(template).get("spec") or {}).get("tolerations") or ()
     if sum(map(is_extended, tolerations)) > MOST_ORIGINALS:
         return Answer(
             code=_INVALID, message=f"{at}spec.tolerations: more than {MOST_ORIGINALS} extended entries"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from weir.gates import ALL_FEATURES
+from weir.lowering.annotated import annotated_tolerations, has_annotated, with_annotated
 from weir.lowering.names import (
     LABEL_VALUE,
     daemonset_hash,
@@ -53,6 +54,29 @@ def lower_daemonset(
     key = label or label_key(daemonset_hash(namespace, name, original_tolerations(marked)))
     spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), key: LABEL_VALUE}
     return {**marked, "spec": spec}
+
+
+def with_annotation_of_now(template: Mapping[str, Any], before: Mapping[str, Any]) -> Document:
+    """Return a DaemonSet's template with what its annotation says in place of what it said *before*.
+
+    With an annotation every marker is the annotation's (`mixed`), so what an edit took out of it goes.
+    """
+    if not has_annotated(template) and not has_annotated(before):
+        return dict(template)
+    plain = _without_own(template)
+    spec, gone = plain["spec"], annotated_tolerations(before)
+    kept = [
+        entry
+        for entry in spec.get("tolerations") or ()
+        if not marked_hash(entry.get("key") or "") and entry not in gone
+    ]
+    return with_annotated({**plain, "spec": {**spec, "tolerations": kept}})
+
+
+def mixed(template: Mapping[str, Any]) -> bool:
+    """Return whether extended tolerations stand in the annotation and beside it."""
+    entries = (template.get("spec") or {}).get("tolerations") or ()
+    return has_annotated(template) and any(map(is_extended, entries))
 
 
 def _broad(original: Mapping[str, Any]) -> list[Document]:

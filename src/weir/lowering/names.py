@@ -19,6 +19,8 @@ DOMAIN: Final = "lowered.weir.dev"
 MARKER_PREFIX: Final = f"{DOMAIN}/x-"
 #: The original tolerations by hash, on pods and templates.
 TOLERATIONS: Final = f"{DOMAIN}/tolerations"
+#: Tolerations that an author writes where the API server stores them as they are: a list, on pods and pod templates.
+ANNOTATED: Final = "weir.dev/tolerations"
 #: The original node selector requirements by hash, on pods, templates and PersistentVolumes.
 REQUIREMENTS: Final = f"{DOMAIN}/requirements"
 #: The scheduling gate of a pod whose entries are not yet known to be complete.

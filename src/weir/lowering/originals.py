@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from weir.gates import ALL_FEATURES
+from weir.lowering.annotated import annotated_tolerations, has_annotated, with_annotated
 from weir.lowering.grace import split_grace
 from weir.lowering.names import (
+    ANNOTATED,
     GATE,
     LABEL_VALUE,
     REQUIREMENTS,
@@ -98,7 +100,10 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
     requirements = read_originals(annotations, REQUIREMENTS)
     changed = dict(spec)
     if originals and isinstance(spec.get("tolerations"), list):
-        changed["tolerations"] = _raised_tolerations(spec, originals, values=kind == "Pod")
+        entries = _raised_tolerations(spec, originals, values=kind == "Pod")
+        changed["tolerations"] = _without_annotated(entries, template)
+        if not changed["tolerations"]:
+            del changed["tolerations"]
     if requirements and isinstance(spec.get("affinity"), dict):
         changed["affinity"] = _raised_affinity(spec["affinity"], requirements)
     _drop(changed, "nodeSelector", lambda name: not labelled_hash(name))
@@ -141,6 +146,12 @@ def _raised_tolerations(spec: Document, originals: Mapping[str, Document], *, va
             behind = ""
             result.append(entry)
     return result
+
+
+def _without_annotated(entries: list[Any], template: Document) -> list[Any]:
+    """Return *entries* without those that stand in the annotation of the pod or template."""
+    written = annotated_tolerations(template)
+    return [entry for entry in entries if entry not in written]
 
 
 def _is_value(entry: Any, original: Document) -> bool:
@@ -251,7 +262,7 @@ def with_expression(entry: Any) -> Any:
 
 
 def with_expressions(document: T) -> T:
-    """Return a pod, a workload or a List of them with every toleration as `with_expression` has it.
+    """Return a pod, a workload or a List of them with every toleration in `spec`, and as `with_expression` has it.
 
     A pod or workload in which none changes is returned itself.
     """
@@ -263,13 +274,22 @@ def with_expressions(document: T) -> T:
     if kind not in _TEMPLATES:
         return document
 
-    def spec(found: Document) -> Document:
-        entries = found.get("tolerations")
-        if not isinstance(entries, list) or not any(_is_stock_spelling(each) for each in entries):
-            return found
-        return {**found, "tolerations": [with_expression(each) for each in entries]}
+    return cast(T, _inside(document, _TEMPLATES[kind], _template_with_expressions))
 
-    return cast(T, _inside(document, (*_TEMPLATES[kind], "spec"), spec))
+
+def _template_with_expressions(template: Document) -> Document:
+    if has_annotated(template) and isinstance(template.get("spec"), dict):
+        metadata = dict(template["metadata"])
+        _drop(metadata, "annotations", lambda name: name != ANNOTATED)
+        template = {**with_annotated(template), "metadata": metadata}
+    return _inside(template, ("spec",), _spec_with_expressions)
+
+
+def _spec_with_expressions(spec: Document) -> Document:
+    entries = spec.get("tolerations")
+    if not isinstance(entries, list) or not any(_is_stock_spelling(each) for each in entries):
+        return spec
+    return {**spec, "tolerations": [with_expression(each) for each in entries]}
 
 
 def evaluated(document: T, *, keep_gate: bool = False) -> T:
@@ -285,19 +305,26 @@ def _is_stock_spelling(entry: Any) -> bool:
 
 
 def extended_entries(document: Any) -> Iterator[Document]:
-    """Yield the extended tolerations of a pod or workload as it was written, in either spelling of expressions."""
-    kind = document.get("kind") if isinstance(document, dict) else None
-    part: Any = document if isinstance(kind, str) and kind in TEMPLATE_PATHS else None
-    for name in (*TEMPLATE_PATHS.get(str(kind), ()), "spec", "tolerations"):
-        part = _mapping(part).get(name)
-    for entry in part if isinstance(part, list) else ():
+    """Yield the extended tolerations of a pod or workload as it was written, in any spelling."""
+    template = _template(document)
+    entries = _mapping(template.get("spec")).get("tolerations")
+    for entry in (*annotated_tolerations(template), *(entries if isinstance(entries, list) else ())):
         if isinstance(entry, dict) and (entry.get("expression") or is_extended(entry)):
             yield entry
 
 
 def is_lowered(document: Any) -> bool:
-    """Return whether weir's operator has had a hand in *document*."""
-    return raised(document) is not document
+    """Return whether weir's operator has had a hand in *document*, or will have in its pods."""
+    return raised(document) is not document or has_annotated(_template(document))
+
+
+def _template(document: Any) -> Mapping[str, Any]:
+    """Return the pod, or the pod template of a workload; {} for anything else."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    found: Any = document if isinstance(kind, str) and kind in TEMPLATE_PATHS else None
+    for name in TEMPLATE_PATHS.get(str(kind), ()):
+        found = _mapping(found).get(name)
+    return _mapping(found)
 
 
 # ── shapes that people may have broken ───────────────────────────────────────────────────────────

@@ -37,12 +37,12 @@ MOST_ENTRIES: Final = 1000
 #: Extended entries of one object, and the text of them: an annotation may be as long as an API server takes.
 MOST_ORIGINALS: Final = 256
 LONGEST_ANNOTATION: Final = 256 * 1024
-_ENTRY_FIELDS: Final = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
+ENTRY_FIELDS: Final = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 #: What an unmodified cluster evaluates itself, without and with its own numeric operators.
 _STOCK: Final = ALL_FEATURES.replace(dict.fromkeys(EXTENDED, False))
 _STOCK_NUMERIC: Final = _STOCK.replace({TOLERATION_COMPARISON: True})
-_EVERY_FORM: Final = Options(frozenset(EXTENDED))
+EVERY_FORM: Final = Options(frozenset(EXTENDED))
 MIXED: Final = (
     "operator CEL takes no key and no effect: the expression stands in `value` and reads taint.key, "
     "taint.value and taint.effect"
@@ -92,7 +92,7 @@ def problems(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[str]:
         if not is_extended(entry):
             continue
         if entry.get("operator") != CEL:
-            errors = validate_tolerations([dict(entry)], at, _EVERY_FORM)
+            errors = validate_tolerations([dict(entry)], at, EVERY_FORM)
         elif entry.get("key") or entry.get("effect"):
             found.append(f'{at}[{i}].operator: Invalid value: "CEL": {MIXED}')
             continue
@@ -100,7 +100,7 @@ def problems(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[str]:
             found.append(f"{at}[{i}].value: Required value: operator CEL needs an expression")
             continue
         else:
-            errors = validate_tolerations([{"expression": entry["value"]}], at, _EVERY_FORM)
+            errors = validate_tolerations([{"expression": entry["value"]}], at, EVERY_FORM)
         found += [
             str(error).replace(f"{at}[0].expression", f"{at}[{i}].value").replace(f"{at}[0]", f"{at}[{i}]")
             for error in errors
@@ -144,7 +144,7 @@ def _no_number(text: str) -> Any:
 
 def _is_original_toleration(hash_: str, entry: Any) -> bool:
     """Return whether *entry* is one that lowering would write under *hash_*."""
-    if not isinstance(entry, dict) or not entry.keys() <= _ENTRY_FIELDS or not is_extended(entry):
+    if not isinstance(entry, dict) or not entry.keys() <= ENTRY_FIELDS or not is_extended(entry):
         return False
     seconds = entry.get("tolerationSeconds")
     return (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from weir.lowering.names import LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
+from weir.lowering.names import ANNOTATED, LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
 from weir.taints import wellknown
 from weir.taints.operators import OPERATORS, Comparison
 
@@ -134,6 +134,20 @@ def _lost_expression() -> str:
     return f"{applied}.contains('\"expression\":')"
 
 
+def _annotation(template: str) -> str:
+    """Return the text of the annotation with tolerations of the pod or template at *template*."""
+    return f'{template}.?metadata.?annotations[?{_quoted(ANNOTATED)}].orValue("")'
+
+
+def _annotated(template: str, changed: str = "") -> str:
+    """Return the condition that a pod or template has tolerations in its annotation, on an update a *changed* one."""
+    there = f'{_annotation(template)} != ""'
+    if not changed:
+        return there
+    old, new = (f"{place}.{changed}" for place in ("oldObject", "object"))
+    return f"({there} && (oldObject == null || {_annotation(old)} != {_annotation(new)}))"
+
+
 def _own_taints(node: str) -> str:
     """Return the taints of *node* that are not Kubernetes' own."""
     keys = ", ".join(map(_quoted, CONDITION_KEYS))
@@ -153,6 +167,12 @@ _CHANGED_OTHERWISE: Final = (
 _NEW_LABELS: Final = f"oldObject == null && !({NEW_TRIPLE})"
 
 _TEMPLATE: Final = "object.spec.?template.?spec"
+_CRON_TEMPLATE: Final = "spec.?jobTemplate.?spec.?template"
+#: A re-apply of a pod's own list loses what its annotation was lowered to.
+_LIST_OF_ANNOTATED: Final = (
+    f"({_annotated('object')} && oldObject != null && "
+    "object.?spec.?tolerations.orValue([]) != oldObject.?spec.?tolerations.orValue([]))"
+)
 _BOTH: Final = ["CREATE", "UPDATE"]
 
 WEBHOOKS: Final = (
@@ -163,7 +183,7 @@ WEBHOOKS: Final = (
         (_rule("", ["pods"], ["CREATE"]),),
         "Fail",
         10,
-        (("extended", _extended("object.?spec", marked=True)),),
+        (("extended", f"{_extended('object.?spec', marked=True)} || {_annotated('object')}"),),
     ),
     Webhook(  # without weir the server's own validation refuses what this one would have lowered
         "pod-updates.lowered.weir.dev",
@@ -172,7 +192,7 @@ WEBHOOKS: Final = (
         (_rule("", ["pods"], ["UPDATE"]),),
         "Ignore",
         5,
-        (("extended", _extended("object.?spec", marked=False)),),
+        (("extended", f"{_extended('object.?spec', marked=False)} || {_LIST_OF_ANNOTATED}"),),
     ),
     Webhook(
         "templates.lowered.weir.dev",
@@ -185,7 +205,12 @@ WEBHOOKS: Final = (
         ),
         "Fail",
         10,
-        (("extended", _extended(_TEMPLATE, marked=False)),),
+        (
+            (
+                "extended",
+                f"{_extended(_TEMPLATE, marked=False)} || {_annotated('object.spec.?template', 'spec.?template')}",
+            ),
+        ),
     ),
     Webhook(
         "cronjobs.lowered.weir.dev",
@@ -194,7 +219,13 @@ WEBHOOKS: Final = (
         (_rule("batch", ["cronjobs"], _BOTH),),
         "Fail",
         10,
-        (("extended", _extended("object.spec.?jobTemplate.?spec.?template.?spec", marked=False)),),
+        (
+            (
+                "extended",
+                f"{_extended(f'object.{_CRON_TEMPLATE}.?spec', marked=False)} || "
+                f"{_annotated(f'object.{_CRON_TEMPLATE}', _CRON_TEMPLATE)}",
+            ),
+        ),
     ),
     Webhook(
         "daemonsets.lowered.weir.dev",
@@ -203,7 +234,7 @@ WEBHOOKS: Final = (
         (_rule("apps", ["daemonsets"], _BOTH),),
         "Fail",
         10,
-        (("extended", _extended(_TEMPLATE, marked=True)),),
+        (("extended", f"{_extended(_TEMPLATE, marked=True)} || {_annotated('object.spec.?template')}"),),
     ),
     Webhook(
         "persistentvolumes.lowered.weir.dev",

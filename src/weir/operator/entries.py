@@ -21,6 +21,7 @@ from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.ownership import given_back
 from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_entry, read_originals
 from weir.lowering.triples import Triple
+from weir.lowering.webhooks import LAST_APPLIED
 from weir.objects.kinds import by_kind
 from weir.operator.aside import Aside, has_expressions
 from weir.operator.metrics import OperatorMetrics
@@ -198,10 +199,11 @@ class Entries:
 
     def _give_back(self, pod: Document) -> None:
         """Let the author own the list again, beside everything else: nobody waits for it."""
-        managed = given_back(pod["metadata"].get("managedFields") or (), OPERATOR)
+        metadata = pod["metadata"]
+        applied = LAST_APPLIED in (metadata.get("annotations") or {})  # may be applied on the server next
+        managed = given_back(metadata.get("managedFields") or (), OPERATOR, released=applied)
         if managed is None:
             return
-        metadata = pod["metadata"]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": managed}}
 
         async def write() -> None:

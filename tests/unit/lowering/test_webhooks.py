@@ -120,6 +120,28 @@ def test_an_expression_that_was_dropped_is_still_seen_in_what_was_applied():
     assert shown("CREATE", "pods", dropped) == ["pods"]
 
 
+NOTED = {"metadata": {"annotations": {names.ANNOTATED: "- {key: a}"}}, "spec": {}}
+OTHERWISE = {"metadata": {"annotations": {names.ANNOTATED: "- {key: b}"}}, "spec": {}}
+
+
+def test_tolerations_in_an_annotation_are_seen_where_they_are_lowered_and_elsewhere_when_they_change():
+    assert shown("CREATE", "pods", NOTED) == ["pods"]
+    assert shown("UPDATE", "pods", NOTED, NOTED) == []
+    lost = {**NOTED, "spec": {"tolerations": [MARKER]}}
+    assert shown("UPDATE", "pods", NOTED, lost) == ["pod-updates"]
+
+    def workload(template):
+        return {"metadata": {}, "spec": {"template": template}}
+
+    for plural, name in (("deployments", "templates"), ("jobs", "templates")):
+        assert shown("CREATE", plural, workload(NOTED)) == [name]
+        assert shown("UPDATE", plural, workload(NOTED), workload(NOTED)) == []
+        assert shown("UPDATE", plural, workload(OTHERWISE), workload(NOTED)) == [name]
+    assert shown("UPDATE", "daemonsets", workload(NOTED), workload(NOTED)) == ["daemonsets"]
+    cron = {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": NOTED}}}}
+    assert shown("CREATE", "cronjobs", cron) == ["cronjobs"] and shown("UPDATE", "cronjobs", cron, cron) == []
+
+
 A, B = ("sla", "950", "NoExecute"), ("sla", "960", "NoExecute")
 READY = ("node.kubernetes.io/not-ready", "", "NoExecute")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from weir.customresources.definition import CustomKind
 from weir.customresources.unknown_fields import find_unknown_fields as find_custom_unknown_fields
@@ -12,7 +12,10 @@ from weir.customresources.values import NO_FIELD
 from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
+from weir.lowering.annotated import annotation_problems
+from weir.lowering.names import ANNOTATED
 from weir.lowering.originals import with_expressions
+from weir.objects.templates import TEMPLATE_PATHS
 from weir.taints.operators import OPERATORS
 from weir.validate import validate
 from weir.validate.context import context_for
@@ -34,6 +37,7 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
         yield from _undecodable(subject)
     if subject.kind and find_kind_problem(subject.api_version, subject.kind):
         return
+    yield from _annotation(subject)
     for error in validate(with_expressions(subject.value), gates=facts.gates):
         path = _path(error.field, subject.kind)
         fix, edit = _fix(subject, path, error, facts.gates)
@@ -41,6 +45,21 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
         yield Problem(
             path, text if place == path else text.replace(error.field, show_path(place), 1), fix, edit=edit
         )
+
+
+def _annotation(subject: Subject) -> Iterator[Problem]:
+    """Yield what weir's operator refuses in tolerations that stand in an annotation."""
+    place = TEMPLATE_PATHS.get(subject.kind)
+    if place is None:
+        return
+    for problem in annotation_problems(_at(subject.value, place), "".join(f"{name}." for name in place)):
+        yield Problem((*place, "metadata", "annotations", ANNOTATED), problem)
+
+
+def _at(document: Any, path: Path) -> Mapping[str, Any]:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
 
 
 def _custom(subject: Subject, kind: CustomKind, gates: Gates) -> Iterator[Problem]:
@@ -123,7 +142,8 @@ A value that must be text and is not (`name: y`, `value: 950`) is what YAML make
 Some paths are the API server's and look odd: errors about a node's taints are reported under `metadata.taints`,
 although the taints stand in `spec.taints`. For an operator nobody knows it lists `Equal` and `Exists` only, whatever
 its gates are; the fix names all that the gates allow. An expression may be spelt `operator: CEL` with the expression
-as value, as clusters extended by `weir install` need it; it is judged like the field `expression`.
+as value, as clusters extended by `weir install` need it; it is judged like the field `expression`. Tolerations in the
+annotation `weir.dev/tolerations` are judged as weir's operator does.
 
 Custom resources are checked where their CustomResourceDefinition is among the files, or in the dump given with
 `--cluster`: fields and values by its schema, in the server's words. Rules of `x-kubernetes-validations` are not run
