@@ -254,11 +254,6 @@ LEFT_OUT = {
     "a list of type map with many entries": "request is too large",
     "a list of type set with many entries": "request is too large",
     "unknown fields in a broad nest": "request is too large",
-    "an enum of 20,000 lists": "1.2 s of processor time, too close to the bound for any machine",
-    "an enum of numbers and booleans": "1.0 s",
-    "allOf of 300 patterns": "1.1 s",
-    "a list of type map with equal entries": "1.1 s",
-    "a list of type set of lists": "1.3 s",
     "fifty rules for every item": "2.4 s: seven million rules, each within its budget",
 }
 CASES = {name: case for name, case in cases() if name not in LEFT_OUT}

@@ -11,6 +11,7 @@ from itertools import islice, product
 import pytest
 
 from tests.cases import table, tries
+from tests.work import slowness
 from weir.cel import types
 from weir.cel.env import Env
 from weir.cel.library import KUBERNETES
@@ -23,9 +24,7 @@ ENV = Env(KUBERNETES, {"x": types.STRING, "n": types.INT})
 VARIABLES = {"x": "abc", "n": 7}
 #: Of CPU, on a machine that has nothing else to do. What is not stopped takes minutes.
 MOST_SECONDS = 0.05
-#: How far a loop counts in that time on the same machine (Python 3.11): what else runs there slows down both.
-COUNTED = 1_500_000
-#: How often the loop may count as far meanwhile: it lives in the processor's cache, of which others leave values less.
+#: How many times slower than a loop that counts: it lives in the processor's cache, of which others leave values less.
 TIMES_COUNTED = 4
 DEPTH = 24  # 16 million elements
 
@@ -76,19 +75,11 @@ def ended(program: Program, variables: dict[str, object]) -> float:
     return time.thread_time() - began
 
 
-def counted() -> float:
-    """Return the CPU seconds of counting."""
-    began, number = time.thread_time(), 0
-    while number < COUNTED:
-        number += 1
-    return time.thread_time() - began
-
-
 def too_long(program: Program) -> float:
     """Return the CPU seconds of the fastest of some evaluations if it took too long, beside counting; else 0."""
     least = ended(program, VARIABLES)
     for _ in range(8):
-        if least < MOST_SECONDS or least < TIMES_COUNTED * counted():
+        if least < MOST_SECONDS or least < TIMES_COUNTED * MOST_SECONDS * slowness():
             return 0.0
         least = min(least, ended(program, VARIABLES))
     return least

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cases import sample, table
 from tests.cel_worst_inputs import BY_HAND, BY_TYPE, LIBRARIES, MACROS, UNREACHABLE, Row, overloads, rows_of
+from tests.work import slowness
 from weir.cel import work
 from weir.cel.env import Env
 from weir.cel.program import Program, compile
@@ -30,8 +31,6 @@ UNIT = 1e-7
 FACTOR = 3
 #: What is not charged: code outside loops, the frame, the exception that ends it.
 FREE_SECONDS = 0.002
-#: How far a loop counts in 50 ms on the same machine (Python 3.11): what else runs there slows down both.
-COUNTED = 1_500_000
 DOUBLINGS = (0, 6, 12, 20)
 #: Doublings of values that are written by loops, which are stopped beyond.
 MOST_WRITTEN = 11
@@ -66,14 +65,6 @@ def measured(program: Program, value: Any) -> tuple[float, int]:
     with suppress(CelError):
         program.evaluate({**VARIABLES, "v": value})
     return time.thread_time() - began, work.spent()
-
-
-def slowness() -> float:
-    """Return how many times as long as on an idle machine everything takes just now; at least 1."""
-    began, number = time.thread_time(), 0
-    while number < COUNTED:
-        number += 1
-    return max(1.0, (time.thread_time() - began) / 0.05)
 
 
 def problems(name: str, rows: list[Row]) -> Iterator[str]:

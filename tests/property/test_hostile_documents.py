@@ -1,7 +1,7 @@
 """Hostile manifests, snapshots, stories and configuration files: one line and the right exit code, within two seconds.
 
-The bound is the processor's time of the best of three tries, as SECURITY.md promises it. `make test` gives every text
-to some command and to some reader of files, `make test-fresh` to all of them.
+The bound is the time of an idle machine's processor (SECURITY.md), in the best of three tries. `make test`
+gives every text to some command and to some reader of files, `make test-fresh` to all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 import weir
 from tests.cases import sample, table
 from tests.property.hostile_documents import NODE, POD, odd_objects, texts
+from tests.work import slowness
 from weir.apiserver.admission.configuration import PluginError, read_event_limits
 from weir.apiserver.audit.events import parse_policy
 from weir.apiserver.encryption.configuration import ConfigurationError, parse
@@ -72,7 +73,7 @@ def refused_or_answered(command: list[str], capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("command, name", sample(product(COMMANDS, BIG), 12))  # prime to the number of texts
 def test_hostile_text_is_refused_or_answered_in_time(here, capsys, command, name):
     (here / "hostile.yaml").write_bytes(BIG[name])
-    assert any(refused_or_answered(COMMANDS[command], capsys) < MOST_SECONDS for _ in range(3))
+    assert any(refused_or_answered(COMMANDS[command], capsys) < MOST_SECONDS * slowness() for _ in range(3))
 
 
 @table
@@ -98,16 +99,16 @@ def test_hostile_stories_and_configurations_are_refused_in_time(here, name):
     ]
     errors = (ManifestError, StoryError, ConfigurationError, PluginError, KubeconfigError, ValueError)
     for read in sample(readers, len(readers), name):
-        best = 60.0
         for _ in range(3):
             before = time.process_time()
             with pytest.raises(errors) as refused:
                 read()
-            best = min(best, time.process_time() - before)
+            seconds = time.process_time() - before
             assert "\n" not in str(refused.value)
-            if best < MOST_SECONDS:
+            if seconds < MOST_SECONDS * slowness():
                 break
-        assert best < MOST_SECONDS
+        else:
+            pytest.fail(f"{seconds} seconds")
 
 
 def test_the_c_stack_is_not_the_readers():
