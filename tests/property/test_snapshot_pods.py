@@ -14,6 +14,8 @@ from weir.explain.report import one
 from weir.explain.subject import Subject
 from weir.explain.workload import owned_pods
 from weir.gates import ALL_FEATURES
+from weir.objects import pod_reader
+from weir.objects.core import Pod
 from weir.world import World
 
 WORKLOADS = ("ReplicaSet", "StatefulSet", "DaemonSet", "Deployment")
@@ -69,7 +71,12 @@ def template(rng: random.Random, number: int) -> dict[str, Any]:
 def pod(
     rng: random.Random, name: str, spec: dict[str, Any], labels: dict[str, Any], kind: str
 ) -> dict[str, Any]:
-    volumes: list[dict[str, Any]] = [{"name": f"kube-api-access-{name}", "projected": {"sources": []}}]
+    token = f"kube-api-access-{rng.randrange(16**4, 16**5):05x}"
+    spec = {
+        **spec,
+        "containers": [{**each, "volumeMounts": [{"name": token}]} for each in spec["containers"]],
+    }
+    volumes: list[dict[str, Any]] = [{"name": token, "projected": {"sources": []}}]
     volumes += rng.choices(
         [
             {"name": "d", "persistentVolumeClaim": {"claimName": name}},
@@ -116,6 +123,9 @@ def test_a_snapshot_holds_and_answers_what_the_documents_do(seed):
     others, pods = cluster(rng)
     plain, snapshot = World.of([*others, *pods]), in_snapshot(others, pods)
     assert dict(snapshot.pods) == dict(plain.pods)
+    for entry in snapshot.pods.sources() if pods else ():
+        metadata, spec, status = pod_reader._template_parts(pod_reader.read_pod(entry.source))
+        assert entry.template == Pod(metadata=metadata, spec=spec, status=status)
     questions = [
         pod(rng, "new", template(rng, number), {"app": f"a{number}"}, "ReplicaSet") for number in (0, 9)
     ]
@@ -189,3 +199,40 @@ def test_an_odd_pod_of_a_dump_is_read_or_refused_in_the_same_words(tmp_path, wro
             return error.message
 
     assert read(stream=True) == read(stream=False)
+
+
+def test_pods_of_one_workload_are_read_as_a_whole_once(monkeypatch):
+    reads: list[Any] = []
+    read = pod_reader.read_pod
+    monkeypatch.setattr(pod_reader, "read_pod", lambda source: reads.append(source) or read(source))
+    rng = random.Random(3)
+    spec = {
+        "containers": [{"name": "c", "image": "i"}],
+        "tolerations": [{"key": "sla", "operator": "Exists"}],
+    }
+    sources = []
+    for number in range(50):
+        each = pod(rng, f"a0-{number}", spec, {"app": "a0"}, "ReplicaSet")
+        each["metadata"].pop("deletionTimestamp", None)
+        each["metadata"]["namespace"] = "default"
+        each["spec"]["volumes"] = each["spec"]["volumes"][:1]
+        each["status"] = {"phase": "Running", "startTime": f"2026-01-01T00:00:{number:02d}Z"}
+        sources.append(json.dumps(each).encode())
+    pods = pod_reader.SnapshotPods.of(sources)
+    assert (len(pods), len(reads), len({id(each.template) for each in pods.sources()})) == (50, 1, 1)
+
+
+def test_pods_whose_json_never_repeats_are_tried_so_often_only(monkeypatch):
+    monkeypatch.setattr(pod_reader, "_TRIED", 10)
+    outlines: list[Any] = []
+    decode = pod_reader._decode_outline
+    monkeypatch.setattr(
+        pod_reader, "_decode_outline", lambda source: outlines.append(source) or decode(source)
+    )
+    names = [f"p{number}" for number in range(50)]
+    pods = pod_reader.SnapshotPods.of(
+        json.dumps({"metadata": {"name": name}, "spec": {"containers": [{"env": name}]}}).encode()
+        for name in names
+    )
+    assert (list(pods), len(outlines)) == ([f"default/{name}" for name in names], 10)
+    assert len({id(each.template) for each in pods.sources()}) == 1

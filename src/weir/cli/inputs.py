@@ -381,10 +381,10 @@ def _without_record(documents: Iterable[tuple[str, Any]]) -> tuple[list[tuple[st
 
 def _with_expressions(pod: msgspec.Raw) -> msgspec.Raw:
     """Return a pod of a dump with its expressions in their own field, as `ClusterObjects._evaluated` has them."""
-    from weir.lowering.originals import with_expressions
-
     if _STOCK_SPELLING not in bytes(pod):
         return pod
+    from weir.lowering.originals import with_expressions
+
     return msgspec.Raw(msgspec.json.encode(with_expressions({"kind": "Pod", **msgspec.json.decode(pod)})))
 
 

@@ -8,6 +8,7 @@ unknown (unreachable cluster, missing permissions, unknown gates), 70 a bug in w
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -28,6 +29,8 @@ BUG: Final = 70
 
 #: Commands that only ask: an interrupt ends them at once, whatever they are doing, and leaves nothing behind.
 QUESTIONS: Final = ("explain", "lint", "cel", "what-if", "skew", "advise", "demo")
+#: Their thresholds of garbage collection: what a question makes lives until it is answered, with few cycles.
+_RARELY: Final = (200_000, 20, 100)
 
 #: Every command with what `weir --help` says of it, in this order; a test holds it against the files beside this one.
 SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
@@ -179,7 +182,12 @@ weir = LazyGroup(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run `weir` with *args* (the process's own when None) and leave with its exit code."""
-    sys.exit(run(list(sys.argv[1:] if args is None else args)))
+    given = list(sys.argv[1:] if args is None else args)
+    if _asks(given):
+        gc.set_threshold(*_RARELY)
+    code = run(given)
+    gc.freeze()  # what is left goes with the process: the interpreter need not look through it
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:
@@ -211,8 +219,11 @@ def _take_interrupts_over(args: Sequence[str]) -> None:
     always be stopped in order from there.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        asks = next((word for word in args if not word.startswith("-")), "") in QUESTIONS
-        signal.signal(signal.SIGINT, _end_now if asks else signal.default_int_handler)
+        signal.signal(signal.SIGINT, _end_now if _asks(args) else signal.default_int_handler)
+
+
+def _asks(args: Sequence[str]) -> bool:
+    return next((word for word in args if not word.startswith("-")), "") in QUESTIONS
 
 
 def _end_now(number: int, frame: object) -> NoReturn:

@@ -138,7 +138,7 @@ class Population:
         for one in self._pods:
             self._on.setdefault(one.node, []).append(one)
         self._circles = _counted_together(self._pods, documents)
-        self._restless: dict[Gates, _Alive] = {}
+        self._unchanged: dict[Gates, _Unchanged] = {}
         self._rests: dict[Gates, bool] = {}
 
     def rests(self, gates: Gates) -> bool:
@@ -158,12 +158,41 @@ class Population:
         scope = _scope(changes, self._nodes)
         if scope is None or not self._readable:
             return None  # a pod that cannot be read is named by whoever reads everything
-        if gates not in self._restless:
-            self._restless[gates] = self._find_restless(gates)
-        alive = self._restless[gates].copy()
+        unchanged = self._unchanged.get(gates)
+        if unchanged is None:
+            restless = self._find_restless(gates)
+            self._add_counted_together(restless, _Scope())
+            unchanged = self._unchanged[gates] = _Unchanged(self._pods, restless)
+        alive = unchanged.alive.copy()
         self._add_touched(alive, scope, below, gates)
         self._add_counted_together(alive, scope)
-        return _divided(self._pods, self._documents, alive, self._above, self._circles)
+        return self._divided(unchanged, alive)
+
+    def _divided(self, unchanged: _Unchanged, alive: _Alive) -> Divided:
+        """Return who lives and who takes room: as without a change, but for the pods that are *alive* besides."""
+        groups, single = alive.groups - unchanged.alive.groups, alive.pods - unchanged.alive.pods
+        more = [
+            place
+            for place, (_, key, _, template) in enumerate(self._pods)
+            if (key in single or (template.group or key) in groups)
+            and not unchanged.alive.has(self._pods[place])
+        ]
+        seats, left_out, own = dict(unchanged.seats), Counter(unchanged.left_out), set[str]()
+        for place in more:
+            _, key, node, template = self._pods[place]
+            left_out[template] -= 1
+            if not template.ended:
+                if node not in own:
+                    own.add(node)
+                    seats[node] = dict(seats[node])
+                del seats[node][key]
+                if not seats[node]:
+                    del seats[node]
+        living = [self._pods[place] for place in sorted([*unchanged.living, *more])]
+        left_out = +left_out
+        found = Divided([whole(one.source) for one in living], seats)
+        _add_others(found, self._documents, living, left_out, alive, self._above, self._circles)
+        return found
 
     def _find_restless(self, gates: Gates) -> _Alive:
         """Return who is alive whatever the change: where something is under way, or a node is lost or evicts."""
@@ -459,13 +488,14 @@ class _Bearings:
         """Return whether the pods of a template tolerate all of *taints* without a limit of time."""
         if taints not in self._known:
             gates = self._gates
+            others = tuple(taint for taint in taints if taint.effect not in EVICTING)
 
             @cache
             def bears(template: Template) -> bool:
                 tolerations = template.pod_class.tolerations
-                return stay(taints, tolerations, gates).for_ever and not untolerated(
-                    taints, tolerations, gates
-                )
+                if not stay(taints, tolerations, gates).for_ever:
+                    return False  # one that evicts is not tolerated, or not for ever
+                return not others or not untolerated(others, tolerations, gates)
 
             self._known[taints] = bears
         return self._known[taints]
@@ -555,33 +585,44 @@ def _counted_together(
     return found
 
 
-def _divided(
-    people: list[Seen],
+class _Unchanged:
+    """Who lives and who takes room while nothing is changed; a question adds to the former."""
+
+    def __init__(self, pods: list[Seen], alive: _Alive) -> None:
+        self.alive = alive
+        self.living: list[int] = []  #: by place in the list of pods
+        self.left_out = Counter[Template]()
+        self.seats: Seats = {}
+        groups, single, seats = alive.groups, alive.pods, self.seats
+        for place, (_, key, node, template) in enumerate(pods):
+            if (template.group or key) in groups or key in single:
+                self.living.append(place)
+                continue
+            self.left_out[template] += 1
+            if not template.ended:  # it has a node: one that waits is alive
+                there = seats.get(node)
+                if there is None:
+                    there = seats[node] = {}
+                there[key] = template.pod_class
+
+
+def _add_others(
+    found: Divided,
     documents: Sequence[Document],
+    living: Iterable[Seen],
+    left_out: Counter[Template],
     alive: _Alive,
     above: dict[str, str],
     circles: list[tuple[Document, list[Seen], set[str]]],
-) -> Divided:
-    found = Divided([])
-    groups, single, seats = alive.groups, alive.pods, found.seats
-    living, left_out = set[Template](), Counter[Template]()
-    for source, key, node, template in people:
-        if (template.group or key) in groups or key in single:
-            living.add(template)
-            found.documents.append(whole(source))
-            continue
-        left_out[template] += 1
-        if not template.ended:  # it has a node: one that waits is alive
-            there = seats.get(node)
-            if there is None:
-                there = seats[node] = {}
-            there[key] = template.pod_class
+) -> None:
+    """Add the objects but pods, without what only pods that are left out have use for."""
     for template, number in left_out.items():
         if template.owner and not template.ended:
             found.seated[template.owner] += number
     found.lowest = min((each.priority for each in left_out if not each.ended), default=None)
     absent = {uid for each in left_out for uid in (each.group, each.owner)}
-    absent -= {uid for each in living for uid in (each.group, each.owner)} | groups | {""}
+    there = {one.template for one in living}
+    absent -= {uid for each in there for uid in (each.group, each.owner)} | alive.groups | {""}
     idle = {
         _identity(document)
         for document, circle, _ in circles
@@ -594,7 +635,6 @@ def _divided(
     for each in documents:
         if not _belongs(each, absent) and _identity(each) not in idle:
             found.documents.append(_smaller(each, shrunk[each["metadata"].get("uid", "")]))
-    return found
 
 
 def _smaller(document: Document, by: int) -> Document:

@@ -9,6 +9,7 @@ import pytest
 
 from weir.gates import Gates
 from weir.taints.notation import parse_taint
+from weir.whatif import bystanders
 from weir.whatif.bystanders import Divided, Population, whole
 from weir.whatif.changes import (
     AddNodes,
@@ -623,3 +624,19 @@ def test_a_cluster_in_which_nothing_is_under_way_is_quiet():
     assert divided(*WEB, workload("ReplicaSet/old", 0), change=Wait(0.0)).quiet
     assert not divided(*WEB, workload("ReplicaSet/more", 1), change=Wait(0.0)).quiet
     assert not divided(*WEB).quiet
+
+
+def test_questions_share_who_takes_room_without_them(monkeypatch):
+    made: list[object] = []
+    kept = bystanders._Unchanged
+    monkeypatch.setattr(bystanders, "_Unchanged", lambda *known: made.append(known) or kept(*known))
+    population = Population([*NODES, WEB[0]], WEB[1:])
+    for name, living in (("a", ["web-0"]), ("b", ["web-1", "web-2"]), ("a", ["web-0"])):
+        found = population.divide([Cordon(Nodes((name,)))])
+        assert found is not None
+        assert alive(found) == living
+        assert sorted(key for seats in found.seats.values() for key in seats) == sorted(
+            f"default/web-{number}" for number in range(3) if f"web-{number}" not in living
+        )
+        assert found.seated == {"uid-web": 3 - len(living)}
+    assert len(made) == 1
