@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from weir.objects.core import Namespace, Node, Pod, View, ViewError, read
-from weir.objects.device_versions import to_v1
 from weir.objects.pod_reader import Json, SnapshotPods, like, seated, templates, with_templates
 from weir.objects.resource import (
     DeviceClass,
@@ -25,6 +24,7 @@ from weir.objects.resource import (
 )
 from weir.objects.v1alpha4 import VERSION as RELAXED
 from weir.objects.v1alpha4 import relax
+from weir.objects.versions import to_v1
 from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 #: Kinds of a World, with their view and their field.

@@ -16,9 +16,9 @@ from tests.kubernetes.real_server import real_server
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_requests import TOKEN, call
 from weir.customresources.definition import find_custom_kinds
-from weir.customresources.unknown_fields import find_unknown_fields
+from weir.customresources.pruning import find_unknown_fields
 from weir.gates import Gates
-from weir.validate.context import context_for
+from weir.validate.field import context_for
 from weir.validate.unknown_fields import show_path
 
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": name} for name in ("string", "integer", "number", "boolean"))

@@ -27,7 +27,7 @@ from tests.kubernetes.device_documents import (
 )
 from tests.kubernetes.requests import APPLY, MERGE, PARTIAL, STRATEGIC, TABLE
 from tests.kubernetes.test_same_requests import TOKEN, UNVERIFIED, both_servers, masked
-from weir.objects.device_versions import from_v1
+from weir.objects.versions import from_v1
 
 pytestmark = pytest.mark.proves("5055-50", "5055-68")
 

@@ -23,7 +23,7 @@ MODULES: Final = (
     "weir.cel.cost_model",
     "weir.cel.costs",
     "weir.cel.list_costs",
-    "weir.cel.field_path",
+    "weir.cel.estimate",
     "weir.cel.estimate",
     "weir.cel.decide",
     "weir.devices.rate",

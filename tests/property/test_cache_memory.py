@@ -116,7 +116,7 @@ print(memory() - before)
 #: Bounded caches whose keys are the program's own.
 OWN_KEYS: dict[str, str] = {
     "weir.policies.matching._rows_of": "kinds",
-    "weir.validate.context.context_for": "gates, subresources and flags",
+    "weir.validate.field.context_for": "gates, subresources and flags",
     "weir.validate.ratchet.options_for": "gates",
     "weir.values.cron._knows_time_zones": "takes nothing",
     "weir.values.timestamp._zone": "names of time zones that the machine has; others raise",

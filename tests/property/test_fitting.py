@@ -9,9 +9,8 @@ import msgspec
 
 from weir.customresources.embedded import validate_embedded
 from weir.customresources.fitting import fitting
-from weir.customresources.pruning import drop_nulls, prune
+from weir.customresources.pruning import drop_nulls, find_unknown_fields, prune
 from weir.customresources.schema import read_schema
-from weir.customresources.unknown_fields import find_unknown_fields
 from weir.customresources.values import validate_lists, validate_value
 
 TRIES = 4000

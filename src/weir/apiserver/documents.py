@@ -13,11 +13,10 @@ from weir.customresources.served import CustomResourceKind
 from weir.errors import RequestTooLarge
 from weir.gates import Gates
 from weir.objects import defaults, document
+from weir.objects.document import zero
 from weir.objects.kind import Kind
-from weir.objects.zero_value import zero
 from weir.validate import validate_served
-from weir.validate.context import context_for
-from weir.validate.field import FieldError
+from weir.validate.field import FieldError, context_for
 
 __all__ = ["check", "decode", "default", "settle", "validate", "zero_fields"]
 

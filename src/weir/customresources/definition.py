@@ -11,9 +11,40 @@ import msgspec
 from weir.customresources.pruning import fill_defaults
 from weir.customresources.schema import Schema, SchemaError, read_schema
 from weir.customresources.values import validate_lists, validate_value, without_nulls
-from weir.validate.context import Context
-from weir.validate.field import Document, FieldError
+from weir.validate.field import Context, Document, FieldError
 from weir.validate.meta import validate_object_meta
+
+
+def find_condition(definition: Document, name: str) -> Document | None:
+    """Return the condition called *name*, if the definition has it."""
+    found = (definition.get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one.get("type") == name), None)
+
+
+def is_true(definition: Document, name: str) -> bool:
+    """Return whether a condition is there and true."""
+    found = find_condition(definition, name)
+    return found is not None and found.get("status") == "True"
+
+
+def with_condition(
+    definition: Document, name: str, status: str, reason: str, message: str, now: str
+) -> Document:
+    """Return a definition in which the condition says this; its time changes with its status."""
+    said = {"type": name, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
+    inside = dict(definition.get("status") or {})
+    conditions = list(inside.get("conditions") or ())
+    for i, one in enumerate(conditions):
+        if one.get("type") == name:
+            if one.get("status") == status and one.get("lastTransitionTime"):
+                said["lastTransitionTime"] = one["lastTransitionTime"]
+            conditions[i] = {**one, **said}
+            break
+    else:
+        conditions.append(said)
+    inside["conditions"] = conditions
+    return {**definition, "status": inside}
+
 
 KIND: Final = "CustomResourceDefinition"
 

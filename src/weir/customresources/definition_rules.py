@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.customresources.conditions import is_true
+from weir.customresources.definition import is_true
 from weir.customresources.embedded import validate_embedded
 from weir.customresources.group_approval import validate_approval
 from weir.customresources.internal_form import go_version, internal_spec
@@ -33,8 +33,8 @@ from weir.customresources.version_rules import (
     validate_selectable,
     validate_subresources,
 )
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

@@ -6,8 +6,7 @@ from typing import Any
 
 from weir.customresources.schema import Schema
 from weir.gates import ALL_FEATURES
-from weir.validate.context import context_for
-from weir.validate.field import Document, Errors, invalid, required
+from weir.validate.field import Document, Errors, context_for, invalid, required
 from weir.validate.meta import validate_object_meta
 from weir.values.names import check_dns1035_label, check_path_segment
 

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.customresources.pruning import drop_nulls, fill_defaults, prune
+from weir.customresources.pruning import drop_nulls, fill_defaults, find_unknown_fields, prune
 from weir.customresources.schema import Schema
 from weir.customresources.served import CustomResourceKind
-from weir.customresources.unknown_fields import find_unknown_fields
 from weir.errors import BadRequest, DecodeError, Invalid
 from weir.objects import fast_decoder, schema
 from weir.objects.document import KIND_STRUCT, may_have_duplicates, pairs_of, parse_yaml, unrecognized

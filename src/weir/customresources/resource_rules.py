@@ -18,7 +18,6 @@ from weir.customresources.field_paths import find_at
 from weir.customresources.schema import Schema, has_rules
 from weir.customresources.served import CustomResourceKind
 from weir.customresources.values import NO_FIELD, validate_lists, validate_value
-from weir.validate.context import Context
 from weir.validate.field import (
     INVALID,
     NOT_SUPPORTED,
@@ -26,6 +25,7 @@ from weir.validate.field import (
     TOO_LONG,
     TOO_MANY,
     TYPE_INVALID,
+    Context,
     Document,
     Errors,
     FieldError,

@@ -23,7 +23,6 @@ from weir.devices.selector import Candidate, Question, RuleOutcome, Selection
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Pod, View, ViewError, read
-from weir.objects.device_versions import to_v1
 from weir.objects.resource import (
     Device,
     DeviceClass,
@@ -35,6 +34,7 @@ from weir.objects.resource import (
 )
 from weir.objects.times import format_time
 from weir.objects.v1alpha4 import VERSION, relax
+from weir.objects.versions import to_v1
 from weir.taints.toleration import find_tolerating
 
 GROUP: Final = "resource.k8s.io"

@@ -8,6 +8,7 @@ the error messages.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
@@ -26,7 +27,7 @@ from weir.objects.jsontext import (
     too_deep,
 )
 from weir.objects.manifest import ManifestError
-from weir.objects.strict_decoder import Unreadable, decode_exactly
+from weir.objects.strict_decoder import Unreadable, decode_exactly, printed
 from weir.objects.yaml_values import TooManyValues, YamlValue, read_yaml
 from weir.values.quoting import quote
 
@@ -45,6 +46,7 @@ __all__ = [
     "too_many_values",
     "unrecognized",
     "yaml_to_json",
+    "zero",
 ]
 
 _SUMMARY_BYTES: Final = 30
@@ -377,3 +379,16 @@ def pairs_of(value: Any) -> Any:
     if isinstance(value, list):
         return [pairs_of(item) for item in value]
     return value
+
+
+@cache
+def zero(kind: KindRow) -> dict[str, Any]:
+    """Return the fields an empty object of *kind* prints besides kind, apiVersion and metadata; do not change them.
+
+    Spec: apiserver.md 10.2 "Events": a BOOKMARK carries them.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> zero(by_kind("v1", "Pod"))
+    {'spec': {'containers': None}, 'status': {}}
+    """
+    return {key: value for key, value in printed({}, root_of(kind)).items() if key != "metadata"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.objects.device_versions import lift_basic
+from weir.objects.versions import lift_basic
 
 VERSION = "v1alpha4"
 

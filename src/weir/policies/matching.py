@@ -12,11 +12,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from weir.cel.values import EvaluationError
 from weir.customresources.served import CustomResourceKind
 from weir.errors import InternalError, NotFound
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind
+from weir.policies.expressions import Expression, Inputs, OutOfBudget
 from weir.selectors import labels
+
+
+class ConditionsFailed(Exception):
+    """Whether the conditions hold cannot be said, and a failure is not to be ignored."""
+
+
+def conditions_hold(conditions: Iterable[Expression], inputs: Inputs, *, ignore_failures: bool) -> bool:
+    """Return whether every match condition of a webhook or policy holds; raises ConditionsFailed.
+
+    One false condition means no match, whatever the others give; an error is handled by the failurePolicy.
+    """
+    problems: list[str] = []
+    answers: list[object] = []
+    try:
+        for condition in conditions:
+            try:
+                answers.append(inputs.evaluate(condition))
+            except EvaluationError as error:
+                problems.append(str(error))
+    except OutOfBudget as error:
+        if ignore_failures:
+            return False
+        raise ConditionsFailed(str(error)) from error
+    if any(answer is False for answer in answers):
+        return False
+    if problems and not ignore_failures:
+        unique = list(dict.fromkeys(problems))
+        raise ConditionsFailed(unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]")
+    return not problems
+
 
 Document = Mapping[str, Any]
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"

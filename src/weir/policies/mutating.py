@@ -17,8 +17,8 @@ from weir.cel.patch_values import JSON_PATCH, OBJECT, Constructed, Operation
 from weir.cel.types import object_named
 from weir.cel.values import EvaluationError, Value
 from weir.cel.work import grow, spend
-from weir.policies.conditions import conditions_hold
 from weir.policies.expressions import MATCH_BUDGET, Composer, Expression, OutOfBudget
+from weir.policies.matching import conditions_hold
 from weir.policies.validating import CONDITION
 
 Document = Mapping[str, Any]

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from weir.cel.values import Value
 from weir.errors import ApiError
 from weir.objects.kind import Kind
-from weir.policies.conditions import ConditionsFailed
 from weir.policies.dispatch import Bound, Reader, namespace_of
-from weir.policies.matching import Write, resources_match
+from weir.policies.matching import ConditionsFailed, Write, resources_match
 from weir.policies.mutating import MutatingPolicy, Patcher
 from weir.policies.params import NoParams, collect_params
 from weir.values.quoting import quote

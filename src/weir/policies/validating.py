@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from weir.cel import types
 from weir.cel.values import EvaluationError, Value, type_of
-from weir.policies.conditions import ConditionsFailed, conditions_hold
 from weir.policies.expressions import MATCH_BUDGET, Composer, Expression, Inputs, OutOfBudget
+from weir.policies.matching import ConditionsFailed, conditions_hold
 
 Document = Mapping[str, Any]
 #: Results of the three sorts of expressions.

@@ -1,6 +1,6 @@
 """etcd backend, shared by several API servers.
 
-Reads come from memory (weir.store.read_cache), which follows etcd through one watch from etcd's compacted revision,
+Reads come from memory (weir.store.memory), which follows etcd through one watch from etcd's compacted revision,
 so that a new server can resume its clients' watches. A write is a transaction at etcd and is acknowledged when the
 watch has delivered it. Concurrent writes share a transaction. (Nested transactions would answer all in one round
 trip, but etcd's quota does not count what is nested.)
@@ -48,7 +48,7 @@ from weir.store.etcd_wire import (
     unavailable,
 )
 from weir.store.log import Log, next_version, refusal
-from weir.store.read_cache import ReadCache
+from weir.store.memory import ReadCache
 from weir.store.transformer import PLAIN, Transformer, Unreadable
 
 _TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default

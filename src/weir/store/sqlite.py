@@ -1,6 +1,6 @@
 """SQLite backend: durable, one machine, one process.
 
-Reads come from memory (weir.store.read_cache). Concurrent writes become durable together in one transaction with one
+Reads come from memory (weir.store.memory). Concurrent writes become durable together in one transaction with one
 fsync (group commit), written by one thread, and are visible and acknowledged after that. After a clean failure (disk
 full, locked) the next write is tried again. After a failure that leaves the file in doubt, reads go on and writes are
 rejected. A disk that may come back (input/output errors, a read-only remount) is tried again every second by the next
@@ -25,7 +25,7 @@ from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
 from weir.store.log import Log
-from weir.store.read_cache import ReadCache
+from weir.store.memory import ReadCache
 from weir.store.transformer import PLAIN, Transformer
 
 _GROUP_WRITES = 4096  # more than this waits for the next group, to bound every writer's waiting

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from weir.callable_package import make_callable
 from weir.gates import Gates, GatesLike
-from weir.validate.context import context_for
-from weir.validate.field import FieldError, required, within_reason
+from weir.validate.field import FieldError, context_for, required, within_reason
 from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]

@@ -17,8 +17,8 @@ from weir.policies.environment import environment
 from weir.policies.expressions import Composer, Expression
 from weir.policies.validating import ANNOTATION, CONDITION, MESSAGE
 from weir.validate.conditions import validate_conditions
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Errors,
     duplicate,

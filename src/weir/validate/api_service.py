@@ -10,8 +10,7 @@ import base64
 from functools import partial
 from typing import Final
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, each_invalid, invalid, not_supported, required
+from weir.validate.field import Context, Document, Errors, each_invalid, invalid, not_supported, required
 from weir.validate.meta import validate_object_meta, validate_object_meta_update
 from weir.values.names import (
     Messages,

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,
+    covered,
     each_invalid,
     forbidden,
     invalid,
     not_supported,
     required,
+    settle,
 )
 from weir.validate.meta import validate_meta
 from weir.validate.resources import validate_container_resource_name

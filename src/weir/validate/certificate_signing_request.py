@@ -11,17 +11,18 @@ import base64
 import binascii
 from typing import Final
 
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,
+    covered,
     duplicate,
     forbidden,
     invalid,
     not_supported,
     required,
+    settle,
 )
 from weir.validate.meta import same, validate_object_meta, validate_object_meta_update
 from weir.validate.pkcs10 import RequestError, read_certificate, read_request

@@ -4,7 +4,7 @@ Spec: dra.md 1.8 "ResourceClaim status", 1.15. An allocation is set once and rem
 allocation. Tolerations in a result are copies, so operators of the claim's spec are accepted even when their gate is
 off.
 
-Declarative validation is the second pass (weir.validate.declarative_merge). Unchanged parts are skipped; an existing
+Declarative validation is the second pass (weir.validate.field). Unchanged parts are skipped; an existing
 allocation may only be removed.
 """
 
@@ -15,7 +15,6 @@ from typing import Final
 
 from weir.validate.addresses import canonical_interface
 from weir.validate.conditions import validate_conditions
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_devices import (
     binding_conditions,
     names,
@@ -34,11 +33,13 @@ from weir.validate.device_taints import validate_device_tolerations, validate_js
 from weir.validate.field import (
     Document,
     Errors,
+    covered,
     each_invalid,
     forbidden,
     invalid,
     not_supported,
     required,
+    settle,
     too_long,
     too_many,
 )

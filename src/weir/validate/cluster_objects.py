@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.conditions import validate_conditions
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

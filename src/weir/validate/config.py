@@ -10,8 +10,17 @@ import binascii
 from typing import Any, Final
 
 from weir.objects.jsontext import JsonError, parse_json
-from weir.validate.context import Context
-from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required, too_long
+from weir.validate.field import (
+    Context,
+    Document,
+    Enum,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
 from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.values.names import byte_length, check_config_key
 

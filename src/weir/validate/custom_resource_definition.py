@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors
+from weir.validate.field import Context, Document, Errors
 
 
 def validate_custom_resource_definition(new: Document, old: Document | None, context: Context) -> Errors:

@@ -1,7 +1,7 @@
 """Declarative validation of ResourceSlice, ResourceClaim, DeviceClass and DeviceTaintRule.
 
 Spec: dra.md 1.15 "Order of errors", pass 2; D-15 for operators.
-The second pass (weir.validate.declarative_merge): limits, duplicates, enums and formats, in field order; unchanged
+The second pass (weir.validate.field): limits, duplicates, enums and formats, in field order; unchanged
 parts of an update are skipped. Some formats have other words here (`bytes` where the first pass says `characters`);
 duplicates are reported before the entries are checked, and print whole in wire form.
 """

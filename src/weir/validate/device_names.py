@@ -9,12 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from weir.validate.declarative_merge import covered
 from weir.validate.field import (
     TOO_LONG,
     Document,
     Errors,
     FieldError,
+    covered,
     each_invalid,
     invalid,
     required,

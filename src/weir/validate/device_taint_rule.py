@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.conditions import validate_conditions
-from weir.validate.context import Context
-from weir.validate.declarative_merge import settle
 from weir.validate.declared_devices import taint_effect, too_long_list
 from weir.validate.device_names import (
     MOST_SELECTORS,
@@ -19,7 +17,7 @@ from weir.validate.device_names import (
     validate_selectors,
 )
 from weir.validate.device_taints import validate_device_taint
-from weir.validate.field import Document, Errors, each_invalid, too_many
+from weir.validate.field import Context, Document, Errors, each_invalid, settle, too_many
 from weir.validate.meta import validate_meta
 from weir.validate.ratchet import options_for
 from weir.values.names import check_dns1123_subdomain

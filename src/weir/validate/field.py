@@ -2,15 +2,39 @@
 
 Spec: core.md 2.1 "Error model". A path is plain text (`spec.tolerations[0].key`), so building one is cheap. How a
 value prints depends on its Go type: strings are quoted like `%q`; enums, lists, maps and structs are JSON, structs
-with their Go names (weir.validate.gonames).
+with their Go names (weir.validate.gonames). Spec: dra.md 1.15 "Order of errors", for handwritten and declared errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
+from weir.gates import Gates
 from weir.values.quoting import compact_json, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The circumstances of one write."""
+
+    gates: Gates
+    subresource: str = ""
+    namespaced: bool = True
+    raw: bool = False  #: straight from a file: absent fields mean their default, the namespace may be absent
+    #: written in resource.k8s.io/v1alpha4, which takes names v1 does not, or about what was written so
+    relaxed: bool = False
+
+
+@lru_cache(maxsize=256)
+def context_for(
+    gates: Gates, subresource: str, namespaced: bool, raw: bool, relaxed: bool = False
+) -> Context:
+    """Return the context, shared by all writes like this one."""
+    return Context(gates, subresource, namespaced, raw, relaxed)
+
 
 #: A JSON object as decoded: what every validator reads.
 Document = dict[str, Any]
@@ -187,3 +211,33 @@ def each_invalid(field: str, value: Any, messages: Iterable[str]) -> Errors:
     """Yield one Invalid for each of *messages*."""
     for message in messages:
         yield FieldError(INVALID, field, value, message)
+
+
+class Covered(FieldError):
+    """A handwritten error that the declared pass usually reports instead."""
+
+    __slots__ = ()
+
+
+def covered(errors: Iterable[FieldError]) -> Errors:
+    """Yield *errors* as ones that a declared error of the same type and place replaces."""
+    for error in errors:
+        yield Covered(error.type, error.field, error.value, error.detail)
+
+
+def settle(handwritten: Iterable[FieldError], declared: Iterable[FieldError]) -> Errors:
+    """Yield what both passes report: the handwritten errors that stay, then the declared ones.
+
+    A *covered* one is dropped when the declared pass reports the same type of error at the same path. The two print a
+    path differently when a map key is long, so both are then reported.
+
+    >>> from weir.validate.field import required
+    >>> [str(error) for error in settle(covered([required("a"), required("b")]), [required("b")])]
+    ['a: Required value', 'b: Required value']
+    """
+    second = list(declared)
+    reported = {(error.type, error.field) for error in second}
+    for error in handwritten:
+        if type(error) is not Covered or (error.type, error.field) not in reported:
+            yield error
+    yield from second

@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.addresses import check_ip, find_ip
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,
+    covered,
     each_invalid,
     forbidden,
     invalid,
     not_supported,
     required,
+    settle,
     too_long,
 )
 from weir.validate.meta import IMMUTABLE, validate_meta

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from weir.caches import bounded
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

@@ -9,8 +9,7 @@ from typing import Final
 
 from weir.policies.mutating import APPLY, ESCAPE, PATCH
 from weir.validate.admission_policies import PolicyCompiler, validate_binding_head, validate_policy_head
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, invalid, not_supported, required
+from weir.validate.field import Context, Document, Errors, invalid, not_supported, required
 from weir.validate.match_conditions import refusals
 from weir.validate.meta import validate_generic_meta
 from weir.validate.webhooks import validate_static_name

@@ -10,9 +10,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from weir.validate.addresses import check_cidr, find_sloppy_network
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
-from weir.validate.field import Document, Errors, each_invalid, forbidden, invalid, not_supported, required
+from weir.validate.field import (
+    Context,
+    Document,
+    Errors,
+    covered,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    settle,
+)
 from weir.validate.label_selector import is_sound, validate_label_selector
 from weir.validate.meta import validate_meta
 from weir.validate.probes import PORT_RANGE

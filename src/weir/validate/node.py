@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.addresses import CIDR_MESSAGE, find_network
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Errors,
     duplicate,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, FieldError, forbidden, invalid, required
+from weir.validate.field import Context, Document, Errors, FieldError, forbidden, invalid, required
 from weir.validate.gonames import diff, equal, go_list, go_struct
 from weir.validate.meta import validate_object_meta, validate_object_meta_update
 from weir.validate.pod_spec import validate_pod_spec

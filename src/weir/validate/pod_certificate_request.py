@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from weir.validate.conditions import validate_conditions
-from weir.validate.context import Context
 from weir.validate.field import (
     OMITTED,
+    Context,
     Document,
     Enum,
     Errors,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from weir.validate.addresses import IP_MESSAGE, find_ip
 from weir.validate.containers import PodContext, validate_ephemeral_containers
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

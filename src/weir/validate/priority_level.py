@@ -10,9 +10,18 @@ import math
 from typing import Final
 
 from weir.objects import flow_control
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
-from weir.validate.field import Document, Enum, Errors, forbidden, invalid, not_supported, required
+from weir.validate.field import (
+    Context,
+    Document,
+    Enum,
+    Errors,
+    covered,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    settle,
+)
 from weir.validate.flow_schema import validate_flow_conditions
 from weir.validate.gonames import equal, go_struct
 from weir.validate.meta import validate_meta

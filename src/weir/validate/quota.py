@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.context import Context
 from weir.validate.field import (
     REQUIRED,
+    Context,
     Document,
     Enum,
     Errors,

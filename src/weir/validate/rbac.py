@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, FieldError, each_invalid, invalid, not_supported, required
+from weir.validate.field import (
+    Context,
+    Document,
+    Errors,
+    FieldError,
+    each_invalid,
+    invalid,
+    not_supported,
+    required,
+)
 from weir.validate.label_selector import is_sound, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.values.names import check_dns1123_subdomain, check_path_segment

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from weir.caches import bounded
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors
+from weir.validate.field import Context, Document, Errors
 from weir.validate.meta import validate_meta
 
 Rule = Callable[[Document, Document | None, Context], Errors]

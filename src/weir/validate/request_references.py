@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from weir.validate.declarative_merge import covered
 from weir.validate.declared_devices import MOST
 from weir.validate.device_names import validate_driver_name
 from weir.validate.device_taints import validate_json_object
-from weir.validate.field import Document, Errors, each_invalid, invalid, required, too_many
+from weir.validate.field import Document, Errors, covered, each_invalid, invalid, required, too_many
 from weir.values.names import check_dns1123_label
 
 NOT_A_REQUEST: Final = (

@@ -10,20 +10,21 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.claim_status import validate_claim_status
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_devices import MODES, MOST, MOST_SUBREQUESTS, declared_claim, declared_class
 from weir.validate.device_names import validate_device_name, validate_selectors
 from weir.validate.device_taints import POSITIVE, validate_device_tolerations
 from weir.validate.field import (
     INVALID,
+    Context,
     Document,
     Enum,
     Errors,
+    covered,
     each_invalid,
     invalid,
     not_supported,
     required,
+    settle,
 )
 from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
 from weir.validate.ratchet import Options, options_for

@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_devices import (
     MOST_BINDING_CONDITIONS,
     MOST_CONSUMED_SETS,
@@ -30,13 +28,16 @@ from weir.validate.device_names import (
 )
 from weir.validate.device_taints import POSITIVE, validate_device_taint
 from weir.validate.field import (
+    Context,
     Document,
     Errors,
+    covered,
     duplicate,
     each_invalid,
     forbidden,
     invalid,
     required,
+    settle,
     too_long,
     too_many,
 )

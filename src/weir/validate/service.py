@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.addresses import IP_MESSAGE, check_cidr, check_ip, check_usable_ip, find_ip
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Enum,
     Errors,

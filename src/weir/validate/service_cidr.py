@@ -6,9 +6,7 @@ Networks and addresses must be in canonical form.
 from __future__ import annotations
 
 from weir.validate.addresses import check_canonical_cidr, check_canonical_ip, find_sloppy_network
-from weir.validate.context import Context
-from weir.validate.declarative_merge import covered, settle
-from weir.validate.field import Document, Errors, each_invalid, invalid, required
+from weir.validate.field import Context, Document, Errors, covered, each_invalid, invalid, required, settle
 from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.values.names import check_dns1123_subdomain, check_path_segment
 

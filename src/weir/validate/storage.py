@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.context import Context
 from weir.validate.device_names import validate_driver_reference
 from weir.validate.field import (
+    Context,
     Document,
     Errors,
     duplicate,

@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from weir.validate.conditions import validate_conditions
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, invalid, required
+from weir.validate.field import Context, Document, Errors, invalid, required
 from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.values.names import check_dns1035_label, check_dns1123_subdomain
 

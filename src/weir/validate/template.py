@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, forbidden, invalid, not_supported, required
+from weir.validate.field import Context, Document, Errors, forbidden, invalid, not_supported, required
 from weir.validate.label_selector import selects
 from weir.validate.meta import validate_annotations, validate_labels, validate_object_meta
 from weir.validate.meta import validate_meta as validate_metadata

@@ -11,8 +11,7 @@ from typing import Final
 
 from cryptography import x509
 
-from weir.validate.context import Context
-from weir.validate.field import Document, Errors, invalid, too_long
+from weir.validate.field import Context, Document, Errors, invalid, too_long
 from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.validate.pkcs10 import read_certificate
 from weir.validate.signer_names import validate_signer_name

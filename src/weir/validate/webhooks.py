@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from weir.validate.context import Context
 from weir.validate.field import (
+    Context,
     Document,
     Errors,
     duplicate,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.validate.context import Context
 from weir.validate.field import (
     INVALID,
+    Context,
     Document,
     Errors,
     each_invalid,

@@ -8,7 +8,7 @@ from weir.customresources.definition import find_custom_kinds
 from weir.gates import ALL_FEATURES
 from weir.lint.check import lint
 from weir.objects.manifest import read_manifest
-from weir.validate.context import context_for
+from weir.validate.field import context_for
 
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1

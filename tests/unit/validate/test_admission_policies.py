@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weir.gates import Gates
-from weir.validate.context import Context
+from weir.validate.field import Context
 from weir.validate.registry import find_rule
 
 GROUP = "admissionregistration.k8s.io"

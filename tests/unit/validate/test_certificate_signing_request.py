@@ -18,7 +18,7 @@ from tests.certificate_documents import (
 )
 from weir.gates import Gates
 from weir.validate.certificate_signing_request import validate_signing_request
-from weir.validate.context import Context
+from weir.validate.field import Context
 from weir.values.pem import encode_pem
 
 

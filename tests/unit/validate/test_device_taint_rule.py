@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from weir.gates import ALL_FEATURES
-from weir.validate.context import Context
 from weir.validate.device_taint_rule import validate_device_taint_rule
+from weir.validate.field import Context
 
 HERE = Context(ALL_FEATURES, namespaced=False)
 STATUS = Context(ALL_FEATURES, "status", namespaced=False)

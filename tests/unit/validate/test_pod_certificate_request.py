@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificate_documents import LEAF, NOW, b64, condition, conditions, issued, pod_request
 from weir.gates import Gates
-from weir.validate.context import Context
+from weir.validate.field import Context
 from weir.validate.pod_certificate_request import validate_issuance, validate_pod_certificate_request
 
 STAMP = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")

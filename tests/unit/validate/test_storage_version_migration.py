@@ -2,7 +2,7 @@
 
 from tests.certificate_documents import condition, conditions, migration
 from weir.gates import Gates
-from weir.validate.context import Context
+from weir.validate.field import Context
 from weir.validate.storage_version_migration import validate_migration
 
 DONE = condition("Succeeded", lastTransitionTime="2026-01-01T00:00:00Z")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.certificate_documents import AUTHORITY, CA, LEAF, OTHER_CA, bundle
 from weir.gates import Gates
-from weir.validate.context import Context
+from weir.validate.field import Context
 from weir.validate.trust_bundle import validate_trust_bundle
 from weir.values.pem import encode_pem
 

@@ -1,7 +1,7 @@
 """Conversion between storage and served versions.
 
 Events are stored as core/v1 and also served in events.k8s.io/v1; resource.k8s.io kinds are stored as v1 and served in
-older versions (weir.objects.device_versions); HorizontalPodAutoscalers as autoscaling/v2 and served in v1
+older versions (weir.objects.versions); HorizontalPodAutoscalers as autoscaling/v2 and served in v1
 (weir.objects.autoscaler_versions). Everything else is stored as served. Custom resources with a conversion webhook
 need an awaited step (`Conversion`) before decoding and before storing.
 """

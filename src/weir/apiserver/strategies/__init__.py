@@ -12,8 +12,10 @@ from weir.apiserver.strategies.certificates import (
     PodCertificateRequestStrategy,
     StatusApartStrategy,
 )
-from weir.apiserver.strategies.custom_resource import CustomResourceStrategy
-from weir.apiserver.strategies.custom_resource_definition import CustomResourceDefinitionStrategy
+from weir.apiserver.strategies.custom_resource_definition import (
+    CustomResourceDefinitionStrategy,
+    CustomResourceStrategy,
+)
 from weir.apiserver.strategies.devices import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -22,8 +24,7 @@ from weir.apiserver.strategies.devices import (
     ResourceSliceStrategy,
 )
 from weir.apiserver.strategies.dropped import WithoutFields
-from weir.apiserver.strategies.limit_range import LimitRangeStrategy
-from weir.apiserver.strategies.namespace import NamespaceStrategy
+from weir.apiserver.strategies.namespace import LimitRangeStrategy, NamespaceStrategy
 from weir.apiserver.strategies.networking import (
     EndpointSliceStrategy,
     IngressStrategy,

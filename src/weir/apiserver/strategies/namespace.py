@@ -1,4 +1,4 @@
-"""Strategy of Namespace: the finalizer that keeps it until its content is gone.
+"""Strategies of Namespace, whose finalizer keeps it until its content is gone, and of LimitRange.
 
 Spec: apiserver.md 5.2 (Namespace), 8 "Delete" (namespace).
 """
@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.objects.kind import Kind
+
+
+class LimitRangeStrategy(Strategy):
+    """LimitRanges may come without a name, as they could from the first."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Give a name where there is none."""
+        super().prepare_create(kind, new, context)
+        if not new["metadata"].get("name"):
+            new["metadata"]["name"] = new["metadata"]["uid"]
+
 
 FINALIZER = "kubernetes"
 

@@ -19,7 +19,7 @@ from weir.apiserver.auth.cel_authorizer import Decide
 from weir.caches import bounded
 from weir.errors import Forbidden, qualified, resource_details
 from weir.objects.kind import Kind
-from weir.policies import conditions as condition_rules
+from weir.policies import matching as policy_matching
 from weir.policies.environment import environment
 from weir.policies.expressions import MATCH_BUDGET, Expression, Inputs
 from weir.policies.matching import matched_kind, selectors_match
@@ -46,8 +46,8 @@ def conditions_hold(
     compiled = [_compiled(condition.get("expression", "")) for condition in conditions]
     inputs = Inputs(expression_values(a, decide, kind), {}, MATCH_BUDGET)
     try:
-        return condition_rules.conditions_hold(compiled, inputs, ignore_failures=ignore_failures)
-    except condition_rules.ConditionsFailed as error:
+        return policy_matching.conditions_hold(compiled, inputs, ignore_failures=ignore_failures)
+    except policy_matching.ConditionsFailed as error:
         named = qualified(a.kind.plural, a.kind.group)
         shown = f'{named} "{a.name}"' if a.name else named
         raise Forbidden(f"{shown} is forbidden: {error}", details=resource_details(a.kind, a.name)) from error

@@ -1,4 +1,4 @@
-"""podFailurePolicy and successPolicy of a Job.
+"""podFailurePolicy and successPolicy of a Job, and ranges of indexes like `1-3,5`.
 
 podFailurePolicy: the first rule that matches a failed pod decides, by exit codes (never 0) or conditions; without a
 match the failure counts. successPolicy: the first rule whose indexes, or number of indexes, have succeeded completes
@@ -12,7 +12,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.controllers.runtime.views import ContainerStatus, Pod
-from weir.controllers.workloads.job_indexes import parse_indexes
+
+
+def parse_indexes(text: str | None, completions: int) -> frozenset[int]:
+    """Return the indexes below *completions* that *text* names; what cannot be read is left out.
+
+    >>> sorted(parse_indexes("1-3,5,x,9", 6))
+    [1, 2, 3, 5]
+    """
+    found: set[int] = set()
+    for part in (text or "").split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            continue
+        found.update(range(int(first), min(int(last if dash else first), completions - 1) + 1))
+    return frozenset(found)
+
+
+def print_indexes(indexes: Iterable[int]) -> str:
+    """Return numbers as Jobs write them: runs of three or more with a dash.
+
+    >>> print_indexes([8, 1, 2, 3, 5, 7])
+    '1-3,5,7,8'
+    """
+    runs: list[list[int]] = []
+    for index in sorted(set(indexes)):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    parts = [f"{r[0]}-{r[-1]}" if len(r) > 2 else ",".join(map(str, r)) for r in runs]
+    return ",".join(parts)
+
 
 Document = Mapping[str, Any]
 

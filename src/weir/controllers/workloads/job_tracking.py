@@ -13,9 +13,8 @@ from typing import Any, Final
 from weir.controllers.runtime.controller_refs import claim
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
-from weir.controllers.workloads.job_indexes import parse_indexes
 from weir.controllers.workloads.job_pods import FINALIZER, INDEX_FAILURES, Failures, index_of, noted, tries
-from weir.controllers.workloads.job_policies import handle
+from weir.controllers.workloads.job_policies import handle, parse_indexes
 from weir.objects.kinds import by_kind
 
 JOBS: Final = by_kind("batch/v1", "Job")

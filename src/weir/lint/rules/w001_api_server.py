@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from weir.customresources.definition import CustomKind
-from weir.customresources.unknown_fields import find_unknown_fields as find_custom_unknown_fields
+from weir.customresources.pruning import find_unknown_fields as find_custom_unknown_fields
 from weir.customresources.values import NO_FIELD
 from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
@@ -18,8 +18,7 @@ from weir.lowering.originals import with_expressions
 from weir.objects.templates import TEMPLATE_PATHS
 from weir.taints.operators import OPERATORS
 from weir.validate import validate
-from weir.validate.context import context_for
-from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError
+from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError, context_for
 from weir.validate.unknown_fields import closest, find_kind_problem, find_unknown_fields, show_path
 
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.objects.device_versions import from_v1, to_v1
 from weir.objects.v1alpha4 import relax
+from weir.objects.versions import from_v1, to_v1
 
 _taints = st.lists(
     st.fixed_dictionaries(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from weir.customresources.pruning import find_unknown_fields
 from weir.customresources.schema import read_schema
-from weir.customresources.unknown_fields import find_unknown_fields
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 KEPT = {**OBJECT, "x-kubernetes-preserve-unknown-fields": True}
