@@ -20,13 +20,14 @@ from weir.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
 from weir.apiserver.auth.impersonation import impersonate
+from weir.apiserver.failures import failure, reworded, unavailable
 from weir.apiserver.flowcontrol.dispatcher import FlowControl, Refused
 from weir.apiserver.flowcontrol.levels import Flow, QueuedRequest
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import NO_CACHE
 from weir.apiserver.off_loop import OffLoop, is_large
 from weir.apiserver.older_release import Release
-from weir.apiserver.rendering import Renderer, failure, reworded, unavailable
+from weir.apiserver.rendering import Renderer
 from weir.apiserver.request_labels import dry_run_label, is_routed, labels_of
 from weir.apiserver.request_log import RequestLog
 from weir.apiserver.transport.http import Request, Response, Sink, Stream

@@ -1,4 +1,4 @@
-"""Renders objects, lists and errors in the negotiated form of a response.
+"""Renders objects and lists: JSON, YAML, Table, PartialObjectMetadata.
 
 Spec: apiserver.md 3 "Representations". Stored values are JSON already, so that an ordinary response is joined bytes;
 other forms are built from documents, large ones off the loop (weir.apiserver.off_loop).
@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from weir import errors
 from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
-from weir.apiserver.older_release import Release
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.lists import Page, list_body
@@ -25,48 +23,14 @@ from weir.apiserver.transport.negotiation import (
     JSON,
     MediaTypeOptions,
     check_shape,
-    negotiate,
     pretty,
     to_yaml,
     wants_pretty,
 )
 from weir.clock import Clock
 from weir.objects.kind import Kind
-from weir.store import StoreUnavailable
 
-__all__ = ["Renderer", "failure", "reworded", "unavailable"]
-
-
-def unavailable(error: StoreUnavailable) -> errors.ApiError:
-    """Return the error of a request when the store is away; a write that may have happened is a timeout."""
-    if error.unknown:
-        return errors.Timeout(str(error))
-    return errors.ServiceUnavailable(str(error), retry_after_seconds=1)
-
-
-def reworded(error: errors.ApiError, release: Release) -> errors.ApiError:
-    """Return an error in the words of an older release."""
-    error.message = release.words(error.message)
-    for cause in (error.details or {}).get("causes") or ():
-        cause["message"] = release.words(cause.get("message", ""))
-    return error
-
-
-def failure(request: Request, error: errors.ApiError) -> Response:
-    """Return an error in the negotiated media type, JSON when that is unknown."""
-    headers = None
-    if error.retry_after_seconds is not None:
-        headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]
-    accept = request.headers.get(b"accept", b"")
-    if b"yaml" in accept:
-        try:
-            form = negotiate(accept.decode("latin-1"), "")
-            if form.yaml and not form.shape:
-                return Response(error.code, to_yaml(error.status()), YAML, headers)
-        except errors.NotAcceptable:
-            pass
-    return Response(error.code, _encode(error.status()), headers=headers)
-
+__all__ = ["Renderer"]
 
 GZIP_FROM_BYTES = 128 * 1024
 _encode = msgspec.json.Encoder().encode
