@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
+from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import Request, Response, Stream
 from weir.clock import VirtualClock
 from weir.gates import KUBERNETES_DEFAULTS, Gates
@@ -108,7 +110,11 @@ class Cluster:
             sink = MemorySink()
             running = asyncio.ensure_future(answer.run(sink))
             await self._settle(running)
-            result["events"] = [json.loads(line) for line in bytes(sink.text).splitlines()]
+            text = bytes(sink.text)
+            if protobuf.MEDIA_TYPE.encode() in answer.content_type:
+                result["events"] = list(_events_of_frames(text))
+            else:
+                result["events"] = [json.loads(line) for line in text.splitlines()]
         else:
             result["body"] = _body(answer)
         return result
@@ -167,7 +173,18 @@ def _headers(answer: Response | Stream) -> Document:
     return found
 
 
+def _events_of_frames(text: bytes) -> Iterator[Document]:
+    """Yield the events of a watch in protobuf."""
+    while text:
+        end = 4 + int.from_bytes(text[:4])
+        event, text = text[4:end], text[end:]
+        object = protobuf.to_document(event[event.index(protobuf.MAGIC) :])
+        yield {"type": event[2 : 2 + event[1]].decode(), "object": object}
+
+
 def _body(answer: Response) -> Any:
+    if answer.content_type == protobuf.MEDIA_TYPE.encode():
+        return protobuf.to_document(answer.body)
     if answer.content_type.startswith(b"application/json"):
         return json.loads(answer.body) if answer.body else ""
     return answer.body.decode()

@@ -1,5 +1,5 @@
-// Command machinery lets Kubernetes' own code answer: for each JSON line on standard input it decodes, converts,
-// patches, or updates field ownership as a kube-apiserver does, and prints one JSON line.
+// Command machinery lets Kubernetes' own code answer: for each JSON line on standard input it decodes, encodes,
+// converts, patches, or updates field ownership as a kube-apiserver does, and prints one JSON line.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -160,6 +161,14 @@ func (q question) run() (any, []string, error) {
 			return nil, nil, err
 		}
 		return q.encode(object), warnings, nil
+	case "protobuf": // what is sent to a client that prefers it
+		object, gvk, err := legacyscheme.Codecs.UniversalDeserializer().Decode([]byte(q.Body), nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		object.GetObjectKind().SetGroupVersionKind(*gvk)
+		out, err := runtime.Encode(protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme), object)
+		return out, nil, err
 	case "convert":
 		fields := map[string]interface{}{}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(q.Body), &fields); err != nil {

@@ -6,6 +6,7 @@ import msgspec
 
 from weir import errors
 from weir.apiserver.older_release import Release
+from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import YAML, Request, Response
 from weir.apiserver.transport.negotiation import negotiate, to_yaml
 from weir.store import StoreUnavailable
@@ -36,11 +37,13 @@ def failure(request: Request, error: errors.ApiError) -> Response:
     if error.retry_after_seconds is not None:
         headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]
     accept = request.headers.get(b"accept", b"")
-    if b"yaml" in accept:
+    if b"yaml" in accept or b"protobuf" in accept:
         try:
-            form = negotiate(accept.decode("latin-1"), "")
+            form = negotiate(accept.decode("latin-1"), "", protobuf=True)
             if form.yaml and not form.shape:
                 return Response(error.code, to_yaml(error.status()), YAML, headers)
+            if form.protobuf and (message := protobuf.to_bytes(error.status())) is not None:
+                return Response(error.code, message, protobuf.MEDIA_TYPE.encode(), headers)
         except errors.NotAcceptable:
             pass
     return Response(error.code, _encode(error.status()), headers=headers)

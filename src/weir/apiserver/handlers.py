@@ -30,6 +30,7 @@ from weir.apiserver.registry.binding import bind
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
+from weir.apiserver.registry.messages import Messages
 from weir.apiserver.registry.patching import APPLY_PATCH, Patching, check_patch_type
 from weir.apiserver.registry.scale import Scales
 from weir.apiserver.registry.scale_objects import SCALE
@@ -128,11 +129,12 @@ class Handlers:
         self.verbs = Verbs(parts)
         self.patching = Patching(self.verbs)
         self.lists = Lists(parts.store, parts.clock, parts.conversion)
-        self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
+        messages = Messages()
+        self.watches = Watches(parts.store, self.lists, parts.clock, metrics, messages)
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, signer)
         self.scales = Scales(self.verbs)
-        self.rendered = Renderer(parts.clock, self.verbs.off_loop)
+        self.rendered = Renderer(parts.clock, self.verbs.off_loop, messages)
         self._usage = ResourceMetrics(parts.reader, usage) if usage is not None else None
         off = {"resource.k8s.io": not parts.gates.enabled("DynamicResourceAllocation")}
         off[RESOURCE_METRICS] = usage is None
@@ -197,7 +199,8 @@ class Handlers:
         offered = WITH_STREAMS if info.verb in ("list", "watch") else errors.REPRESENTATIONS
         computed = kind is COMPONENT_STATUS or kind.group == RESOURCE_METRICS
         shapes = SHAPES if kind.stored or computed else NO_TABLES
-        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered, shapes)
+        written = protobuf.is_written(kind.api_version, kind.kind)
+        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered, shapes, written)
         return Call(request, kind, info.namespace if kind.namespaced else "", info.name, form, warnings)
 
     # -------------------------------------------------------------------------------------------- verbs
@@ -258,8 +261,9 @@ class Handlers:
         include = call.include
         if call.form.yaml:
             raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
+        form = call.form
         return await self.watches.start(
-            call.kind, call.namespace, call.name, options, call.form.shape, include
+            call.kind, call.namespace, call.name, options, form.shape, include, protobuf=form.protobuf
         )
 
     async def _shown(self, call: Call, outcome: WriteResult) -> Response:
@@ -292,7 +296,7 @@ class Handlers:
             return self.subresources.log(request, kind, namespace, name, verb)
         if verb not in sub.verbs:
             raise errors.MethodNotAllowed()
-        form = negotiate(request.header(b"accept"))
+        form = negotiate(request.header(b"accept"), protobuf=not isinstance(kind, CustomResourceKind))
         shown = kind
         if sub.name in STREAMS:
             outcome = self.subresources.stream(kind, namespace, name, sub.name)

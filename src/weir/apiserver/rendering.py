@@ -1,7 +1,8 @@
-"""Renders objects and lists: JSON, YAML, Table, PartialObjectMetadata.
+"""Renders objects and lists: JSON, protobuf, YAML, Table, PartialObjectMetadata.
 
 Spec: apiserver.md 3 "Representations". Stored values are JSON already, so that an ordinary response is joined bytes;
-other forms are built from documents, large ones off the loop (weir.apiserver.off_loop).
+messages are encoded once (weir.apiserver.registry.messages), so that a list of them is, too. Other forms are built from
+documents, large ones off the loop (weir.apiserver.off_loop).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import msgspec
 from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.lists import Page, list_body
+from weir.apiserver.registry.lists import Page, list_body, list_kind
+from weir.apiserver.registry.messages import Messages, encoded
 from weir.apiserver.registry.scale_objects import SCALE
 from weir.apiserver.registry.verbs import WriteResult
+from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import YAML, ListResponse, Request, Response, Stream
 from weir.apiserver.transport.negotiation import (
     JSON,
@@ -33,14 +36,15 @@ from weir.objects.kind import Kind
 __all__ = ["Renderer"]
 
 GZIP_FROM_BYTES = 128 * 1024
+PROTOBUF = protobuf.MEDIA_TYPE.encode()
 _encode = msgspec.json.Encoder().encode
 
 
 class Renderer:
     """Turns what the verbs return into answers."""
 
-    def __init__(self, clock: Clock, off_loop: OffLoop) -> None:
-        self._clock, self._off_loop = clock, off_loop
+    def __init__(self, clock: Clock, off_loop: OffLoop, messages: Messages) -> None:
+        self._clock, self._off_loop, self._messages = clock, off_loop, messages
 
     async def page(
         self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str = ""
@@ -49,10 +53,33 @@ class Renderer:
         plain = form == JSON and not kind.converted and not wants_pretty(request.params.get("pretty"))
         if plain:
             return ListResponse(200, list_body(kind, page))
+        if form.protobuf and not form.shape:
+            return await self._messages_page(request, kind, page)
         if sum(len(item.value) for item in page.items) < LARGE_BYTES:
             return self._page(request, kind, page, form, include)
         turn = request.turn or self._off_loop.turn(request.user.name)
         return await self._off_loop.run(turn, self._page, request, kind, page, form, include)
+
+    async def _messages_page(self, request: Request, kind: Kind, page: Page) -> Response:
+        """Return a list in protobuf: the head, what is kept of each object or is encoded now, the end."""
+        messages = [self._messages.find(kind, item.key, item.value) for item in page.items]
+        missing = [at for at, message in enumerate(messages) if message is None]
+
+        def encode() -> list[bytes]:
+            return [encoded(kind, page.items[at].value) for at in missing]
+
+        if sum(len(page.items[at].value) for at in missing) < LARGE_BYTES:
+            made = encode()
+        else:
+            turn = request.turn or self._off_loop.turn(request.user.name)
+            made = await self._off_loop.run(turn, encode)
+        for at, message in zip(missing, made, strict=True):
+            messages[at] = message
+            self._messages.keep(kind, page.items[at].key, page.items[at].value, message)
+        parts = protobuf.list_parts(
+            kind.api_version, list_kind(kind), page.metadata(), [message for message in messages if message]
+        )
+        return ListResponse(200, parts, b"", PROTOBUF)
 
     def _page(
         self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str
@@ -79,14 +106,20 @@ class Renderer:
     ) -> Response:
         """Return one object in the negotiated form."""
         if form is JSON and not request.query:
-            return Response(*outcome)
+            return Response(outcome.code, outcome.body)
+        if form.protobuf and not form.shape and outcome.stored is not None:
+            stored = outcome.stored
+            message = self._messages.of(kind, stored.key, stored.value)
+            return Response(
+                outcome.code, protobuf.object_bytes(kind.api_version, kind.kind, message), PROTOBUF
+            )
         if len(outcome.body) < LARGE_BYTES:
             return self._object(request, kind, outcome, form)
         turn = request.turn or self._off_loop.turn(request.user.name)
         return await self._off_loop.run(turn, self._object, request, kind, outcome, form)
 
     def _object(self, request: Request, kind: Kind, outcome: WriteResult, form: MediaTypeOptions) -> Response:
-        code, body = outcome
+        code, body, _ = outcome
         if form.shape and (kind.stored or form.shape != "Table" or kind is SCALE):
             document = msgspec.json.decode(body)
             if document.get("kind") == kind.kind:
@@ -105,9 +138,11 @@ class Renderer:
 
     @staticmethod
     def in_form(request: Request, code: int, body: bytes, form: MediaTypeOptions) -> Response:
-        """Return JSON as it is, indented or as YAML."""
+        """Return JSON as it is, indented, as YAML or, if it has a message, as protobuf."""
         if form.yaml:
             return Response(code, to_yaml(msgspec.json.decode(body)), YAML)
+        if form.protobuf and (message := protobuf.to_bytes(msgspec.json.decode(body))) is not None:
+            return Response(code, message, PROTOBUF)
         if request.query and wants_pretty(request.params.get("pretty")):
             body = pretty(body)
         return Response(code, body)

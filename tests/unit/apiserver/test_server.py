@@ -303,13 +303,6 @@ async def test_paths_answer_with_the_right_code(cluster, method, path, code):
     assert (await call(cluster, method, path, headers=MERGE if method == "PATCH" else None))["code"] == code
 
 
-async def test_protobuf_answers_are_refused_and_json_beside_it_is_taken(cluster):
-    only = {"Accept": "application/vnd.kubernetes.protobuf"}
-    both = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
-    codes = [(await call(cluster, "GET", PODS, headers=accept))["code"] for accept in (only, both)]
-    assert codes == [406, 200]
-
-
 async def test_whoever_shows_nothing_is_turned_away(cluster):
     found = await cluster.call("GET", PODS, "", {}, b"", token=False)
     assert (found["code"], found["body"]["reason"]) == (401, "Unauthorized")

@@ -19,7 +19,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from weir import errors
 from weir.apiserver.auth.authn import User
+from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.paths import RequestInfo
 from weir.objects.times import format_micro_time
 from weir.objects.yaml_nodes import ManifestError
@@ -288,8 +290,10 @@ def _object_ref(info: RequestInfo) -> dict[str, str]:
 
 
 def _body(body: bytes) -> Any:
-    """Return a body as JSON; one that is not (YAML, cut off) as text."""
+    """Return a body as JSON, of protobuf what it stands for; one that is neither (YAML, cut off) as text."""
     try:
+        if body.startswith(protobuf.MAGIC):
+            return protobuf.to_document(body)
         return msgspec.Raw(body) if msgspec.json.decode(body) is not None else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, errors.BadRequest):
         return body.decode("utf-8", "replace")

@@ -42,7 +42,7 @@ class Verbs(Storage):
         stored = (
             await self.read(kind, namespace, name) if kind.converted else self.find(kind, namespace, name)
         )
-        return WriteResult(200, codec.served(kind, stored.value))
+        return WriteResult(200, codec.served(kind, stored.value), stored)
 
     async def decode(
         self, request: Request, kind: Kind, field_validation: str, warnings: list[str]

@@ -12,17 +12,17 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from weir import errors
 from weir.apiserver.metrics import Metrics, WatchMetrics
 from weir.apiserver.registry.conversion import in_version
 from weir.apiserver.registry.converted_watch import ConvertedChanges
 from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
-from weir.apiserver.registry.watch_encoder import View, chunk, frame
+from weir.apiserver.registry.messages import Messages
+from weir.apiserver.registry.watch_encoder import View, chunk
 from weir.apiserver.registry.watch_index import Followed, WatchIndex, followed
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
+from weir.apiserver.transport.protobuf import MEDIA_TYPE as PROTOBUF
 from weir.clock import Clock
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
@@ -36,7 +36,9 @@ BOOKMARK_SECONDS = 60.0
 BEFORE_TIMEOUT_SECONDS = 2.0
 MIN_TIMEOUT_SECONDS = 1800
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-_encode = msgspec.json.Encoder().encode
+#: How many objects are encoded in protobuf while others wait, of as many as are sent in JSON in that time.
+PROTOBUF_SHARE = 8
+PROTOBUF_STREAM = f"{PROTOBUF};stream=watch".encode()
 _NO_FRAME = b""
 _NO_CHANGE = ("", b"")
 
@@ -150,7 +152,7 @@ class _Watcher:
 
     def _make(self, event: Event, *, with_columns: bool) -> bytes:
         found = self._change(event, with_columns=with_columns)
-        return chunk(frame(*found)) if found is not None else _NO_FRAME
+        return chunk(self._view.frame(*found)) if found is not None else _NO_FRAME
 
     def _change(self, event: Event, *, with_columns: bool = True) -> tuple[str, bytes] | None:
         """Return the type of the change and the object as this watcher sees them; None when it does not."""
@@ -164,17 +166,18 @@ class _Watcher:
             value = now.value if is_in and now is not None else event.prev_stamped
         else:
             type, value = event.type, event.value
-        return type, self._view.show(value, self._clock.time(), with_columns=with_columns)
+        return type, self._view.show(event.key, value, self._clock.time(), with_columns=with_columns)
 
     def initial(self, items: Sequence[KeyValue]) -> None:
         """Send what is there as ADDED events."""
         parts: list[bytes] = []
         for item in items:
             if self._matches is None or self._matches(item.value):
-                shown = self._view.show(item.value, self._clock.time(), with_columns=not self._columns_sent)
+                with_columns = not self._columns_sent
+                shown = self._view.show(item.key, item.value, self._clock.time(), with_columns=with_columns)
                 if self._view.shape == "Table" and self._columns_sent is False:
                     self._columns_sent = True
-                parts.append(chunk(frame("ADDED", shown)))
+                parts.append(chunk(self._view.frame("ADDED", shown)))
         if parts:
             self.send(b"".join(parts))
 
@@ -182,7 +185,7 @@ class _Watcher:
         """Say up to which revision everything was sent; the first line of a table brings its columns, this one, too."""
         shown = self.view.bookmark(revision, initial_end=initial_end, with_columns=not self._columns_sent)
         self._columns_sent = True
-        self.send(chunk(frame("BOOKMARK", shown)))
+        self.send(chunk(self._view.frame("BOOKMARK", shown)))
 
     def finish(self) -> None:
         """End the watch."""
@@ -192,7 +195,7 @@ class _Watcher:
     def fail(self, error: errors.ApiError | None) -> None:
         """End the watch, and say why."""
         if error is not None:
-            self.send(chunk(frame("ERROR", _encode(error.status()))))
+            self.send(chunk(self._view.frame("ERROR", self._view.encode(error.status()))))
         self.finish()
 
     def ended(self, reason: StoreError) -> None:
@@ -203,8 +206,16 @@ class _Watcher:
 class Watches:
     """Starts watches on a store."""
 
-    def __init__(self, store: Store, lists: Lists, clock: Clock, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lists: Lists,
+        clock: Clock,
+        metrics: Metrics | None = None,
+        messages: Messages | None = None,
+    ) -> None:
         self._store, self._lists, self._clock, self._metrics = store, lists, clock, metrics
+        self._messages = messages or Messages()
         self._index = WatchIndex(store)
         self._random = random.Random()
         self._batch: _Batch | None = None
@@ -232,7 +243,14 @@ class Watches:
             watcher.finish()
 
     async def start(
-        self, kind: Kind, namespace: str, name: str, options: ListOptions, shape: str, include: str
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        options: ListOptions,
+        shape: str,
+        include: str,
+        protobuf: bool = False,
     ) -> Stream:
         """Return the stream of changes the options ask for."""
         if self._stopped:
@@ -250,7 +268,7 @@ class Watches:
             raise errors.InternalError(f"resourceVersion: Invalid value: {quote(version)}: {error}") from None
         if options.send_initial_events and after > self._store.revision:
             await self._lists.wait_for(after)
-        view = View(kind, shape, include)
+        view = View(kind, shape, include, self._messages if protobuf else None)
         selectors = (options.label_selector, field_selector) if matches is not None else None
         share = (*view.key(), selectors)
         one = followed(kind, field_selector)
@@ -258,7 +276,7 @@ class Watches:
         async def run(sink: Sink) -> None:
             await self._run(sink, view, matches, share, under, one, after, options)
 
-        return Stream(run)
+        return Stream(run, PROTOBUF_STREAM) if protobuf else Stream(run)
 
     async def _run(
         self,
@@ -290,6 +308,8 @@ class Watches:
                 await self._store.fresh()
                 page = self._store.range(under)
                 turn = turn_after(options)
+                if view.messages is not None:
+                    turn = max(1, turn // PROTOBUF_SHARE)
                 for at in range(0, len(page.items), turn):
                     items = page.items[at : at + turn]
                     watcher.initial(await in_version(self._lists.conversion, kind, items))
@@ -312,8 +332,7 @@ class Watches:
                 else:
                     subscription = self._store.watch(under, after, deliver, watcher.ended)
             except Compacted as gone:
-                status = errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})").status()
-                watcher.send(chunk(frame("ERROR", _encode(status))))
+                watcher.fail(errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})"))
                 return
             await self._wait(watcher, options, converted)
         except errors.ApiError as error:  # a webhook could not convert what is there

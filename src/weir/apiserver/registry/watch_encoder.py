@@ -1,6 +1,6 @@
-"""Encodes watch events: objects, PartialObjectMetadata or table rows.
+"""Encodes watch events: objects, PartialObjectMetadata or table rows, in JSON or protobuf.
 
-Spec: apiserver.md 10 "Watch". Pure: a stored value and a form in, the bytes of a line or chunk out.
+Spec: apiserver.md 10 "Watch". A stored value and a form in, the bytes of a line, frame or chunk out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import msgspec
 from weir.apiserver import documents
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.messages import Messages
+from weir.apiserver.transport import protobuf
 from weir.objects.kind import Kind
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -30,17 +32,34 @@ def chunk(frame: bytes) -> bytes:
 class View:
     """How a watcher wants its objects: as they are, as metadata, or as table rows."""
 
-    __slots__ = ("include", "kind", "shape")
+    __slots__ = ("include", "kind", "messages", "shape")
 
-    def __init__(self, kind: Kind, shape: str = "", include: str = "") -> None:
-        self.kind, self.shape, self.include = kind, shape, include
+    def __init__(
+        self, kind: Kind, shape: str = "", include: str = "", messages: Messages | None = None
+    ) -> None:
+        """*messages* makes it a view in protobuf."""
+        self.kind, self.shape, self.include, self.messages = kind, shape, include, messages
 
-    def key(self) -> tuple[Kind, str, str]:
+    def key(self) -> tuple[Kind, str, str, bool]:
         """Return what views with equal frames share."""
-        return self.kind, self.shape, self.include
+        return self.kind, self.shape, self.include, self.messages is not None
 
-    def show(self, value: bytes, now: float, *, with_columns: bool = True) -> bytes:
-        """Return a stored value as the object of an event."""
+    def frame(self, type: str, shown: bytes) -> bytes:
+        """Return one event with an object that was encoded for this view."""
+        if self.messages is not None:
+            return protobuf.event_frame(type, shown)
+        return b'{"type":"%b","object":%b}\n' % (type.encode(), shown)
+
+    def encode(self, document: dict[str, Any]) -> bytes:
+        """Return an object that is not stored as this view shows it: metadata, a bookmark, an error."""
+        message = protobuf.to_bytes(document) if self.messages is not None else None
+        return _encode(document) if message is None else message
+
+    def show(self, key: str, value: bytes, now: float, *, with_columns: bool = True) -> bytes:
+        """Return what is stored at *key* as the object of an event."""
+        if not self.shape and self.messages is not None:
+            message = self.messages.of(self.kind, key, value)
+            return protobuf.object_bytes(self.kind.api_version, self.kind.kind, message)
         if not self.shape:
             return codec.served(self.kind, value)
         document = codec.decode(self.kind, value)
@@ -56,7 +75,7 @@ class View:
                     with_columns=with_columns,
                 )
             )
-        return _encode(tables.partial(document, self.kind))
+        return self.encode(tables.partial(document, self.kind))
 
     def bookmark(self, revision: int, *, initial_end: bool = False, with_columns: bool = True) -> bytes:
         """Return the object of a BOOKMARK event."""
@@ -64,11 +83,11 @@ class View:
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         if self.shape and self.shape != "Table":
-            return _encode(tables.partial({"metadata": metadata}))
+            return self.encode(tables.partial({"metadata": metadata}))
         head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
         empty = {**head, **documents.zero_fields(self.kind)}
         if not self.shape:
-            return _encode(empty)
+            return self.encode(empty)
         # In a table it is the row of an object that has nothing: what the bookmark says is in its metadata.
         version = {"resourceVersion": str(revision)}
         return _encode(
@@ -76,8 +95,3 @@ class View:
                 self.kind, [empty], version, include=self.include, now=0.0, with_columns=with_columns
             )
         )
-
-
-def frame(type: str, shown: bytes) -> bytes:
-    """Return one event as a line."""
-    return b'{"type":"%b","object":%b}\n' % (type.encode(), shown)

@@ -138,7 +138,7 @@ class WritePath:
         else:
             code, key, revision = 200, stored.key, stored.mod_revision
             if write.new == write.old and (request.dry_run or not await self._is_outdated(write)):
-                return WriteResult(200, codec.served(request.kind, stored.value))
+                return WriteResult(200, codec.served(request.kind, stored.value), stored)
         if request.dry_run:
             if stored is None and storage.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, write.metadata["name"])
@@ -150,7 +150,7 @@ class WritePath:
         if gone and not isinstance(result.error, store_errors.Conflict):
             return WriteResult(200, body_of(_shown(write)))
         if result.error is None:
-            return WriteResult(code, await self._stored_now(write, result.check()))
+            return await self._stored_now(write, result.check(), code)
         await self._lost(write, result.error)
         return None
 
@@ -172,13 +172,13 @@ class WritePath:
             return True
         return await self._storage.store.stale(write.stored.key)
 
-    async def _stored_now(self, write: ObjectWrite, event: Event) -> bytes:
+    async def _stored_now(self, write: ObjectWrite, event: Event, code: int) -> WriteResult:
         """Return what was stored a moment ago as the client's version shows it."""
         served, now = write.request.kind, event.now
         assert now is not None
         if served.converted:
             now = await self._storage.in_version(served, now)
-        return codec.just_stored(served, now.value)
+        return WriteResult(code, codec.just_stored(served, now.value), now)
 
 
 def identify(write: ObjectWrite) -> None:

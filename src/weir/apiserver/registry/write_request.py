@@ -27,6 +27,7 @@ class WriteResult(NamedTuple):
 
     code: int
     body: bytes
+    stored: KeyValue | None = None  #: where the body is what is stored
 
 
 @dataclass(slots=True)

@@ -137,26 +137,29 @@ class Response:
 
 
 class ListResponse(Response):
-    """An answer whose body are items with commas between them, joined slice by slice while it is sent.
+    """An answer whose body are items with a separator between them, joined slice by slice while it is sent.
 
     Users of the whole body (compression, the audit log, an in-process client) get it joined.
     Joined at once, a list of 5,000 pods costs twice as much to send: it is copied into memory that the system has to
     find, and takes back, every time. tests/unit/apiserver/transport/test_http.py holds the slices against the body.
     """
 
-    __slots__ = ("_items", "_size", "own_bytes")
+    __slots__ = ("_items", "_separator", "_size", "own_bytes")
 
     own_bytes: int
 
-    def __init__(self, code: int, items: Sequence[bytes]) -> None:
-        self._items, self._size = items, sum(map(len, items)) + max(len(items) - 1, 0)
+    def __init__(
+        self, code: int, items: Sequence[bytes], separator: bytes = b",", content_type: bytes = JSON
+    ) -> None:
+        self._items, self._separator = items, separator
+        self._size = sum(map(len, items)) + max(len(items) - 1, 0) * len(separator)
         self.own_bytes = 0  # the items are the store's
-        self.code, self.content_type, self.headers = code, JSON, None
+        self.code, self.content_type, self.headers = code, content_type, None
 
     @property
     def body(self) -> bytes:
         """The whole of it, joined anew whenever it is asked for."""
-        return b",".join(self._items)
+        return self._separator.join(self._items)
 
     @body.setter
     def body(self, body: bytes) -> None:
@@ -178,7 +181,7 @@ class ListResponse(Response):
         step = max(1, size * len(items) // max(self._size, 1))
         for at in range(0, len(items), step):
             few = items[at : at + step]
-            part = b",".join(few if at + step >= len(items) else (*few, b""))
+            part = self._separator.join(few if at + step >= len(items) else (*few, b""))
             if len(part) <= 2 * size:
                 yield part
             else:

@@ -1,7 +1,7 @@
 """Content negotiation: the response's media type and representation.
 
-Spec: apiserver.md 3 "Representations". JSON is native; YAML, Table and PartialObjectMetadata are derived. Protobuf is
-not written: a client that also accepts JSON gets JSON, others 406.
+Spec: apiserver.md 3 "Representations". JSON is native; protobuf, YAML, Table and PartialObjectMetadata are derived.
+Protobuf is for kinds that have messages, and for no table: of others a client that also accepts JSON gets JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from weir import errors
+from weir.apiserver.transport.protobuf import MEDIA_TYPE as PROTOBUF
 from weir.caches import bounded
 
 __all__ = ["MediaTypeOptions", "accepts", "check_shape", "negotiate", "pretty", "to_yaml", "wants_pretty"]
@@ -28,12 +29,13 @@ NO_TABLES = SHAPES - {"Table"}
 
 @dataclass(frozen=True, slots=True)
 class MediaTypeOptions:
-    """The form of an answer: `json` or `yaml`, and what the object is turned into first."""
+    """The form of an answer: JSON, YAML or protobuf, and what the object is turned into first."""
 
     yaml: bool = False
     shape: str = ""
     #: of `meta.k8s.io`, for a shape
     version: str = "v1"
+    protobuf: bool = False
 
     @property
     def meta(self) -> str:
@@ -58,14 +60,20 @@ def accepts(accept: str, offered: str) -> bool:
 
 @bounded(512)
 def negotiate(
-    accept: str, offered: str = errors.REPRESENTATIONS, shapes: frozenset[str] = SHAPES
+    accept: str,
+    offered: str = errors.REPRESENTATIONS,
+    shapes: frozenset[str] = SHAPES,
+    protobuf: bool = False,
 ) -> MediaTypeOptions:
     """Return the first form in an Accept header that is offered; raises 406.
 
+    *protobuf* says that what is answered has a message; of anything its metadata has one.
+
     >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").shape
     'Table'
-    >>> negotiate("application/vnd.kubernetes.protobuf, application/json") == JSON
-    True
+    >>> both = "application/vnd.kubernetes.protobuf, application/json"
+    >>> negotiate(both) == JSON, negotiate(both, protobuf=True).protobuf
+    (True, True)
     >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", shapes=NO_TABLES) == JSON
     True
     """
@@ -84,6 +92,8 @@ def negotiate(
         ):
             odd_shape = odd_shape or media == "application/json"
             continue
+        if media == PROTOBUF and shape != "Table" and (protobuf or shape):
+            return MediaTypeOptions(False, shape, values.get("v", "v1"), protobuf=True)
         if media in ("application/json", "*/*", "application/*"):
             return MediaTypeOptions(False, shape, values["v"]) if shape else JSON
         if media in _YAML_TYPES:

@@ -1,15 +1,34 @@
-"""Protobuf request bodies read as the JSON their writer meant."""
+"""Protobuf bodies: read as the JSON their writer meant, and written as Kubernetes writes them.
+
+`tests/vectors/protobuf.json` has a document of each kind and what Kubernetes' own serializer makes of it.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.apiserver.transport.protobuf import to_document
-from weir.errors import BadRequest
+from tests.unit.objects.documents import documents
+from weir.apiserver.transport.protobuf import event_frame, is_written, to_bytes, to_document
+from weir.errors import ApiError, BadRequest
+from weir.objects import schema
+from weir.objects.document import decode
+from weir.objects.kinds import KINDS
+
+VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "protobuf.json").read_text())
+WRITTEN = [
+    kind
+    for kind in KINDS
+    if kind.stored
+    and is_written(kind.api_version, kind.kind)
+    and schema.find_root(kind.api_version, kind.kind)
+]
 
 
 def varint(number: int) -> bytes:
@@ -147,3 +166,48 @@ def test_the_schema_of_a_definition_is_read(sent, read):
         body("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
     )
     assert document["spec"]["versions"] == [{"name": "v1", "schema": {"openAPIV3Schema": read}}]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["document"]["kind"])
+def test_documents_are_written_as_kubernetes_writes_them(vector):
+    assert to_bytes(vector["document"]) == base64.b64decode(vector["message"])
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["document"]["kind"])
+def test_what_kubernetes_writes_is_read_without_loss(vector):
+    message = base64.b64decode(vector["message"])
+    read = to_document(message)
+    assert (read["kind"], to_bytes(read)) == (vector["document"]["kind"], message)
+
+
+@given(st.data())
+def test_what_is_written_is_read_again(data):
+    kind = data.draw(st.sampled_from(WRITTEN))
+    drawn = data.draw(documents(schema.find_root(kind.api_version, kind.kind).name))
+    with suppress(ApiError):
+        document, _ = decode(
+            json.dumps({**drawn, "kind": kind.kind, "apiVersion": kind.api_version}).encode(), kind
+        )
+        written = to_bytes(document)
+        assert to_bytes(to_document(written)) == written
+
+
+def test_every_stored_kind_but_the_dialect_is_written():
+    assert {kind.version for kind in KINDS if kind.stored and kind not in WRITTEN} <= {"v1alpha4"}
+
+
+def test_numbers_of_any_size_are_written_and_read():
+    for number in (-(1 << 31), -1, 0, 127, 128, 1 << 40, (1 << 63) - 1):
+        job = {"kind": "Pod", "apiVersion": "v1", "spec": {"activeDeadlineSeconds": number}}
+        assert to_document(to_bytes(job))["spec"]["activeDeadlineSeconds"] == number
+
+
+def test_a_frame_is_a_length_a_type_and_an_object():
+    body = b"k8s\0" + b"x" * 300
+    raw = field(1, "MODIFIED") + field(2, field(1, body))
+    assert event_frame("MODIFIED", body) == len(raw).to_bytes(4, "big") + raw
+
+
+def test_kinds_without_messages_are_not_written():
+    assert to_bytes({"kind": "Lamp", "apiVersion": "example.com/v1"}) is None
+    assert to_bytes({"kind": "Deployment", "apiVersion": "apps.example.com/v1"}) is None
