@@ -16,6 +16,7 @@ from weir.lowering.grace import split_grace
 from weir.lowering.names import ANNOTATED, GATE, GRACE, TOLERATIONS, labelled_hash, marked_hash
 from weir.lowering.originals import raised
 from weir.lowering.triples import Triple
+from weir.lowering.webhooks import keys_shown
 from weir.objects.kinds import by_kind
 from weir.operator.known_triples import KnownTriples
 
@@ -348,6 +349,39 @@ def test_while_the_hook_is_down_only_what_is_extended_is_refused(stock):
     stock.delete("Pod", "plain")
     stock.advance(40)
     assert stock.where("p") == "n" and stock.where("plain") is None
+
+
+def in_use(stock):
+    (hook,) = [
+        each
+        for each in stock.list("ValidatingWebhookConfiguration")[0]["webhooks"]
+        if each["name"] == "nodes.lowered.weir.dev"
+    ]
+    return keys_shown(hook)
+
+
+def test_while_nobody_answers_taints_pass_whose_keys_no_extended_pod_names(stock):
+    stock.node("n")
+    stock.node("m")
+    assert in_use(stock) == set()
+    stock.run_pod("p", GT, node="n")
+    assert in_use(stock) == {"sla"}, "before p was released"
+    stock.run_pod("q", {"operator": "CEL", "value": "taint.key == 'zone' && taint.value != ''"}, node="n")
+    assert in_use(stock) == {"sla", "zone"}
+    stock.down = True
+    stock.set_taints("m", ("maintenance", "now", "NoExecute"), ("disk", "1", "NoSchedule"))
+    for taint in (SLA960, ("zone", "eu", "NoExecute")):
+        with pytest.raises(errors.ApiError, match="failed calling webhook"):
+            stock.set_taints("n", taint)
+    stock.down = False
+    stock.delete("Pod", "q")
+    stock.advance(60)
+    assert in_use(stock) == {"sla"}
+    stock.run_pod("r", {"operator": "CEL", "value": "taint.value == 'x'"}, node="n")
+    assert in_use(stock) is None, "an expression that names no key"
+    stock.set_taints("n", ("any", "x", "NoExecute"))
+    stock.advance(5)
+    assert (stock.where("r"), stock.where("p")) == ("n", None)
 
 
 def test_bad_originals_are_refused_in_the_servers_words(stock):

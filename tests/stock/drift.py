@@ -9,6 +9,7 @@ own, of which an API server that refuses them cannot store what was written.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -88,8 +89,8 @@ def play(
                 " ".join(command),
                 output.strip() if code else output.split()[-1],
                 three_way(_content(first), _content(live)) or three_way(_content(live), _content(first)),
-                bool(kubectl("diff", "-f", "-", stdin=text)[0]),
-                bool(kubectl("diff", "--server-side", "-f", "-", stdin=text)[0]),
+                differs(kubectl, text),
+                differs(kubectl, text, "--server-side"),
                 three_way(document, live),
                 server_side(kubectl, text, live),
             )
@@ -98,6 +99,15 @@ def play(
         replicasets = json.loads(kubectl("get", "replicasets", "-l", f"app={name}", "-o", "json")[1])["items"]
         assert len(replicasets) == 1, replicasets
     return found
+
+
+def differs(kubectl: Kubectl, text: str, *more: str) -> bool:
+    """Return whether `kubectl diff` keeps showing something; a status that moves on is shown once."""
+    for attempt in range(4):
+        time.sleep(attempt)
+        if not kubectl("diff", *more, "-f", "-", stdin=text)[0]:
+            return False
+    return True
 
 
 def as_stored(seen: Seen) -> Seen:
@@ -140,8 +150,13 @@ def _content(live: Document) -> Document:
         for key, value in (metadata.get("annotations") or {}).items()
         if not key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "deprecated.daemonset"))
     }
+    labels = {  # the API server gives a Job its own identity here, or not, by what shares a map with what
+        key: value
+        for key, value in (metadata.get("labels") or {}).items()
+        if not key.startswith("batch.kubernetes.io/") and key not in ("controller-uid", "job-name")
+    }
     kept = {
-        "labels": metadata.get("labels"),
+        "labels": labels,
         "annotations": annotations,
         "generation": metadata.get("generation"),
     }

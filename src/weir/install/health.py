@@ -23,7 +23,9 @@ from weir.lowering.tolerations import MOST_ENTRIES, needed, read_originals
 from weir.lowering.triples import Triple, triples_of
 from weir.lowering.webhooks import (
     MUTATING_CONFIGURATION,
+    PROBE_KEY,
     VALIDATING_CONFIGURATION,
+    WEBHOOKS,
     origin,
     own_user,
     path_secret,
@@ -37,7 +39,6 @@ from weir.operator.path_secrets import PathSecrets, redacted
 _CONFIRM_SECONDS: Final = 10.0
 _SLOW_CONFIRM_SECONDS: Final = 1.0
 _GRACE: Final = "--grace-seconds="
-_PROBE_KEY: Final = "weir.dev/check"
 
 _PODS: Final = by_kind("v1", "Pod")
 _NODES: Final = by_kind("v1", "Node")
@@ -232,7 +233,7 @@ class Health:
         probe = sentinel_pod(self._namespace)
         probe["metadata"] = {"generateName": "weir-check-", "namespace": self._namespace}
         del probe["spec"]["serviceAccountName"]  # the hook is asked about, not the account
-        probe["spec"]["tolerations"] = [{"operator": "CEL", "value": f"taint.key == '{_PROBE_KEY}'"}]
+        probe["spec"]["tolerations"] = [{"operator": "CEL", "value": f"taint.key == '{PROBE_KEY}'"}]
         began = self._clock.monotonic()
         try:
             answer = await self._client.create(_PODS, probe, self._namespace, dry_run=True)
@@ -261,7 +262,11 @@ class Health:
                 "node writes pass unseen: a new taint can evict pods that tolerate it",
                 "weir install again",
             )
-        if any(hook.get("failurePolicy") != "Fail" for hook in found.get("webhooks") or ()):
+        policies = {hook.name: hook.failure_policy for hook in WEBHOOKS}
+        if any(
+            hook.get("failurePolicy") != policies.get(hook["name"], "Fail")
+            for hook in found.get("webhooks") or ()
+        ):
             return Check(
                 name,
                 Verdict.TO_DO,
@@ -273,7 +278,7 @@ class Health:
             return Check(name, Verdict.NOTE, "there is no node to try it with")
         node = nodes[0]
         taints = (node.get("spec") or {}).get("taints") or []
-        probe = {"key": _PROBE_KEY, "value": "1", "effect": "PreferNoSchedule"}
+        probe = {"key": PROBE_KEY, "value": "1", "effect": "PreferNoSchedule"}
         began = self._clock.monotonic()
         try:
             await self._client.patch(

@@ -80,7 +80,7 @@ RIGHTS: Final = (
         "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations",),
         ("get", *_WATCH, "patch"),
-        "lets the API server trust a renewed certificate and call a rotated path",
+        "lets the API server trust a renewed certificate, call a rotated path, and know the keys in use",
         names=(MUTATING_CONFIGURATION,),
     ),
     Right(

@@ -10,6 +10,7 @@ The path of a webhook begins with a secret that the operator writes (`addressed`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -166,6 +167,45 @@ _CHANGED_OTHERWISE: Final = (
 )
 _NEW_LABELS: Final = f"oldObject == null && !({NEW_TRIPLE})"
 
+#: Always in use: `weir check` tries the barrier with it, in a dry run.
+PROBE_KEY: Final = "weir.dev/check"
+#: The match conditions that the operator keeps: writes of keys that extended pods may tolerate, and all others.
+_IN_USE: Final = "key-in-use"
+_NOT_IN_USE: Final = "key-not-in-use"
+
+
+def _new_taint_of(keys: frozenset[str] | None) -> str:
+    """Return the condition that a node gets a taint whose key is one of *keys*; None is every key."""
+    if keys is None:
+        return "true"
+    named = ", ".join(map(_quoted, (PROBE_KEY, *sorted(keys))))
+    return (
+        f"object.spec.?taints.orValue([]).exists(t, t.key in [{named}] && (oldObject == null || "
+        f"!oldObject.spec.?taints.orValue([]).exists(o, {_SAME})))"
+    )
+
+
+def key_condition(name: str, keys: frozenset[str] | None) -> Document | None:
+    """Return the match condition for webhook *name* where *keys* are in use (None: all); None where it has none."""
+    if name in _BY_KEY:
+        return {"name": _IN_USE, "expression": _new_taint_of(keys)}
+    if name in _BY_OTHER_KEY:
+        return {"name": _NOT_IN_USE, "expression": f"!({_new_taint_of(keys)})"}
+    return None
+
+
+def keys_shown(hook: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the keys of which a stored webhook is shown new taints; none for one that keys do not decide about."""
+    if hook.get("name") not in _BY_KEY:
+        return frozenset()
+    for condition in hook.get("matchConditions") or ():
+        if condition.get("name") == _IN_USE and (
+            named := _KEY_LIST.search(condition.get("expression") or "")
+        ):
+            return frozenset(_TEXT.findall(named[1])) - {PROBE_KEY}
+    return None
+
+
 _TEMPLATE: Final = "object.spec.?template.?spec"
 _CRON_TEMPLATE: Final = "spec.?jobTemplate.?spec.?template"
 #: A re-apply of a pod's own list loses what its annotation was lowered to.
@@ -259,6 +299,15 @@ WEBHOOKS: Final = (
         10,
         (("new-taint", NEW_TRIPLE),),
     ),
+    Webhook(  # taints with keys that nothing uses yet: see weir.operator.keys_in_use
+        "other-node-taints.lowered.weir.dev",
+        True,
+        NODE_LABELS_PATH,
+        (_rule("", ["nodes"], _BOTH, "Cluster"),),
+        "Ignore",
+        2,
+        (("new-taint", NEW_TRIPLE),),
+    ),
     Webhook(  # the operator repairs what passes while it is down
         "node-labels.lowered.weir.dev",
         True,
@@ -277,8 +326,23 @@ WEBHOOKS: Final = (
         10,
         (("new-taint", NEW_TRIPLE),),
     ),
+    Webhook(
+        "other-nodes.lowered.weir.dev",
+        False,
+        NODE_BARRIER_PATH,
+        (_rule("", ["nodes"], _BOTH, "Cluster"),),
+        "Ignore",
+        10,
+        (("new-taint", NEW_TRIPLE),),
+    ),
 )
 
+#: Webhooks that fail closed for keys in use, and those for all others.
+_BY_KEY: Final = frozenset({"node-taints.lowered.weir.dev", "nodes.lowered.weir.dev"})
+_BY_OTHER_KEY: Final = frozenset(f"other-{name}" for name in _BY_KEY)
+#: The list of keys in a condition, and one text of it: keys have no quotes.
+_KEY_LIST: Final = re.compile(r"t\.key in \[([^]]*)\]")
+_TEXT: Final = re.compile(r'"([^"]*)"')
 
 _PATHS: Final = {hook.name: hook.path for hook in WEBHOOKS}
 #: Every path that is served, behind a secret.

@@ -28,6 +28,7 @@ from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 from weir.operator.aside import Turns, has_expressions
 from weir.operator.entries import Entries
+from weir.operator.keys_in_use import KeysInUse
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.node_taints import NodeTaints
@@ -41,6 +42,9 @@ WORKERS: Final = 32
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
+#: Keys that are not in use any more are refused no longer so soon after; new ones are shown at once.
+KEYS_SECONDS: Final = 10.0
+NOT_INSTALLED_SECONDS: Final = 1.0
 #: A label on nodes goes when nothing has asked for it so long: a workload that is replaced asks again at once.
 UNUSED_SECONDS: Final = 1800.0
 #: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
@@ -87,8 +91,9 @@ class Controller:
         pending: PendingPods,
         metrics: OperatorMetrics,
         taints: NodeTaints,
+        keys: KeysInUse,
     ) -> None:
-        self._client, self._clock, self._taints = client, clock, taints
+        self._client, self._clock, self._taints, self._keys = client, clock, taints, keys
         self._pods, self._nodes, self._rules = pods, nodes, rules
         self._known, self._entries, self._pending, self._metrics = known, entries, pending, metrics
         self._log = Log("weir.operator")
@@ -113,7 +118,7 @@ class Controller:
         tasks = [
             asyncio.ensure_future(work(queue, self._reconcile, failed=self.failed)) for _ in range(WORKERS)
         ]
-        tasks.append(asyncio.ensure_future(self._forget()))
+        tasks += [asyncio.ensure_future(each) for each in (self._forget(), self._show_keys())]
         self._new.clear()
         self._add(EVERYTHING)
         try:
@@ -154,6 +159,15 @@ class Controller:
                 continue
             if gone:
                 self._log.info("Taints that no node has any more are forgotten", count=len(gone))
+
+    async def _show_keys(self) -> None:
+        while True:
+            installed = False
+            try:
+                installed = await self._keys.publish()
+            except (errors.ApiError, Unreachable) as error:
+                self._log.warning("The keys in use could not be shown to webhooks", error=str(error))
+            await self._clock.sleep(KEYS_SECONDS if installed else NOT_INSTALLED_SECONDS)
 
     async def _drop_unused_labels(self) -> None:
         """Take synthetic labels off nodes that nothing has asked for since long; a new pod brings its label again."""
@@ -272,6 +286,7 @@ class Controller:
         if pod.label and pod.daemon and not await self._daemon_may_run(pod):
             await self._reconcile_node(pod.target)
             return
+        await self._keys.cover(pod, sure=self._queue is not None)
         await self._known.read()  # begun after the pod was seen: no barrier before it is missed
         for hash_, _ in pod.requirements:
             if hash_ in self._rules.labels.requirements:

@@ -27,6 +27,7 @@ from weir.operator.barrier import Barrier
 from weir.operator.controller import NODES, Controller
 from weir.operator.entries import PODS, Entries
 from weir.operator.hooks import Hooks, Shown
+from weir.operator.keys_in_use import KeysInUse
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.native import has_numeric
@@ -158,6 +159,7 @@ class Operator:
             self._pending,
             self.metrics,
             self.taints,
+            KeysInUse(client, pods, self.rules),
         )
         self._precautions = Precautions(
             client,

@@ -14,6 +14,7 @@ import msgspec
 
 from weir.lowering.grace import graced
 from weir.lowering.names import GATE, GRACE, REQUIREMENTS, TOLERATIONS, labelled_hash
+from weir.lowering.taint_keys import keys_of
 from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
 from weir.operator.aside import has_expressions
@@ -39,13 +40,14 @@ class Tolerations:
     only when a taint appears.
     """
 
-    __slots__ = ("__weakref__", "_complete_for", "_graced", "_lacks", "_raw", "originals")
+    __slots__ = ("__weakref__", "_complete_for", "_graced", "_lacks", "_raw", "keys", "originals")
 
     def __init__(self, raw: bytes, originals: dict[str, Document]) -> None:
         self._raw, self.originals = raw, originals
         self._lacks: dict[Triple, bool] = {}  #: the list never changes, so neither does what it lacks
         self._complete_for: object = None
         self._graced: dict[int, bool] = {}
+        self.keys = keys_of(originals.values())  #: of the taints that it may tolerate; None: any
 
     @property
     def entries(self) -> list[Document]:

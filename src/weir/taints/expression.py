@@ -89,6 +89,53 @@ def fields_read(expression: str) -> frozenset[str]:
     )
 
 
+def keys_named(expression: str) -> frozenset[str] | None:
+    """Return the keys of the taints for which *expression* can be true, None where it names none; raises CompileError.
+
+    >>> keys_named("taint.key == 'a' && int(taint.value) > 3 || taint.key in ['b']") == {"a", "b"}
+    True
+    >>> keys_named("taint.value == 'x'")
+    """
+    return _keys_named(check_text(expression, ENV).root)
+
+
+def _keys_named(node: ast.Node) -> frozenset[str] | None:
+    if not isinstance(node, ast.Call) or len(node.args) != 2:
+        return None
+    left, right = node.args
+    if node.function in (ast.AND, ast.OR):
+        one, other = _keys_named(left), _keys_named(right)
+        if node.function == ast.OR:
+            return None if one is None or other is None else one | other
+        return one if other is None else other if one is None else one & other
+    if node.function == ast.EQUALS:
+        if _is_key(right):
+            left, right = right, left
+        return _texts([right]) if _is_key(left) else None
+    if node.function == ast.IN and _is_key(left) and isinstance(right, ast.ListExpr):
+        return _texts(right.elements) if not right.optional else None
+    return None
+
+
+def _is_key(node: ast.Node) -> bool:
+    return (
+        isinstance(node, ast.Select)
+        and node.field == "key"
+        and not node.test_only
+        and isinstance(node.operand, ast.Ident)
+        and node.operand.name == "taint"
+    )
+
+
+def _texts(nodes: Iterable[ast.Node]) -> frozenset[str] | None:
+    found: set[str] = set()
+    for node in nodes:
+        if not isinstance(node, ast.Literal) or not isinstance(node.value, str):
+            return None
+        found.add(node.value)
+    return frozenset(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """How an expression met a taint, which part of it decided, what it cost, and the error if it failed."""

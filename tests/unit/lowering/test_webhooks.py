@@ -31,14 +31,16 @@ def node(*taints, labels=None):
     return {"metadata": {"labels": labels} if labels else {}, "spec": spec if taints else {}}
 
 
-def shown(operation, plural, new, old=None):
-    """Return the names of the webhooks that are called."""
+def shown(operation, plural, new, old=None, *, keys=("sla", "node.kubernetes.io/sla")):
+    """Return the names of the webhooks that are called while *keys* are in use; None: as installed."""
     variables = {"object": new, "oldObject": old, "request": {"userInfo": {"username": "someone"}}}
     called = []
     for hook in webhooks.WEBHOOKS:
         if not any(plural in r["resources"] and operation in r["operations"] for r in hook.rules):
             continue
         document = hook.document({"url": "https://h:1"}, "the-operator")
+        condition = webhooks.key_condition(hook.name, frozenset(keys)) if keys is not None else None
+        document["matchConditions"] += [condition] if condition else []
         if all(
             PROGRAMS.compile(c["expression"], environment()).evaluate(variables) is True
             for c in document["matchConditions"]
@@ -166,6 +168,50 @@ def test_nodes_are_shown_when_something_that_decides_changes(new, old, expected)
     assert shown("UPDATE" if old else "CREATE", "nodes", new, old) == expected
 
 
+BY_KEY, BY_OTHER = ["node-taints", "nodes"], ["other-node-taints", "other-nodes"]
+
+
+@pytest.mark.parametrize(
+    "keys, new, old, expected",
+    [
+        (["sla"], node(A), None, BY_KEY),
+        (["sla"], node(B), node(A), BY_KEY),
+        (["other"], node(A), node(), BY_OTHER),
+        ([], node(A), None, BY_OTHER),
+        (["sla"], node(A, ("x", "1", "NoExecute")), node(A), BY_OTHER),
+        (["sla", "x"], node(A, ("x", "1", "NoExecute")), node(A), BY_KEY),
+        (["sla"], node(B, ("x", "1", "NoExecute")), node(A), BY_KEY),
+        (None, node(A), node(), [BY_KEY[0], BY_OTHER[0], BY_KEY[1], BY_OTHER[1]]),
+    ],
+)
+def test_what_fails_closed_is_shown_only_keys_that_are_in_use(keys, new, old, expected):
+    assert shown("UPDATE" if old else "CREATE", "nodes", new, old, keys=keys) == expected
+    policies = {
+        hook.name.removesuffix(".lowered.weir.dev"): hook.failure_policy for hook in webhooks.WEBHOOKS
+    }
+    assert {policies[name] for name in BY_KEY} == {"Fail"} and {policies[name] for name in BY_OTHER} == {
+        "Ignore"
+    }
+
+
+@pytest.mark.parametrize("keys", [frozenset(), frozenset({"sla", "example.com/x"}), None])
+def test_the_keys_of_a_stored_condition_are_read_again(keys):
+    for name in ("nodes.lowered.weir.dev", "node-taints.lowered.weir.dev", "other-nodes.lowered.weir.dev"):
+        condition = webhooks.key_condition(name, keys)
+        expected = keys if not name.startswith("other") else frozenset()
+        assert webhooks.keys_shown({"name": name, "matchConditions": [condition]}) == expected
+        assert not list(match_conditions.validate_expression(condition["expression"], "here"))
+    assert webhooks.keys_shown({"name": "nodes.lowered.weir.dev", "matchConditions": []}) is None
+    assert webhooks.key_condition("pods.lowered.weir.dev", keys) is None
+
+
+def test_what_weir_check_tries_the_barrier_with_is_always_in_use():
+    assert (
+        shown("UPDATE", "nodes", node((webhooks.PROBE_KEY, "1", "PreferNoSchedule")), node(), keys=[])
+        == BY_KEY
+    )
+
+
 def test_every_condition_compiles_where_the_api_server_checks_it():
     for hook in webhooks.WEBHOOKS:
         for condition in hook.document({"service": {"name": "s", "namespace": "n"}}, 'a"b')[
@@ -178,8 +224,8 @@ def test_the_configurations_hold_each_webhook_once_and_only_the_barrier_validate
     config = {"service": {"name": names.OPERATOR, "namespace": names.NAMESPACE}}
     user = webhooks.own_user()
     mutating = webhooks.mutating_configuration(config, user)["webhooks"]
-    (barrier,) = webhooks.validating_configuration(config, user)["webhooks"]
-    assert len(mutating) + 1 == len(webhooks.WEBHOOKS)
+    barrier, other = webhooks.validating_configuration(config, user)["webhooks"]
+    assert len(mutating) + 2 == len(webhooks.WEBHOOKS) and other["failurePolicy"] == "Ignore"
     assert "path" not in barrier["clientConfig"]["service"], "applying it again takes no secret away"
     path = webhooks.addressed(config, barrier["name"], "s")["service"]["path"]
     assert path == f"/s{webhooks.NODE_BARRIER_PATH}"
