@@ -1,12 +1,35 @@
-"""Work counted the same on any machine: in function calls, or seconds of a processor of a known speed."""
+"""Work counted the same on any machine: in function calls, not seconds."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+
+@dataclass
+class Calls:
+    """How many functions, Python's and C's, were called."""
+
+    number: int = 0
+
+
+@contextmanager
+def counting_calls() -> Iterator[Calls]:
+    """Count what this thread calls meanwhile, in coroutines too."""
+    calls = Calls()
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        calls.number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
 
 
 def count_calls(run: Callable[[], object]) -> int:
@@ -15,30 +38,6 @@ def count_calls(run: Callable[[], object]) -> int:
     >>> count_calls(lambda: [abs(n) for n in range(100)]) >= 100
     True
     """
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
+    with counting_calls() as calls:
         run()
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
-#: How far a loop counts in 50 ms where bounds on seconds come from (Python 3.11).
-_COUNTED = 1_500_000
-
-
-def slowness() -> float:
-    """Return how many times as much processor time as on an idle machine everything takes just now; at least 1.
-
-    What else runs there slows down both this and what is measured.
-    """
-    began, number = time.thread_time(), 0
-    while number < _COUNTED:
-        number += 1
-    return max(1.0, (time.thread_time() - began) / 0.05)
+    return calls.number

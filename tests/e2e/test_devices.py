@@ -9,7 +9,6 @@ import pty
 import signal
 import subprocess
 import termios
-import time
 from contextlib import suppress
 
 import pytest
@@ -127,16 +126,14 @@ def test_ctrl_c_at_the_question_is_a_no_at_once(kubectl, tmp_path):
         said = b""
         while b"[y/N]" not in said:
             said += os.read(terminal, 4096)
-        asked = time.monotonic()
         os.write(terminal, b"\x03")  # Ctrl-C as a person types it
         code = draining.wait(20)
-        took = time.monotonic() - asked
         with suppress(OSError):  # the terminal ends with its last process
             while more := os.read(terminal, 4096):
                 said += more
         os.close(terminal)
         rules = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         phase = kubectl("get", "pod", "patient", "-o", "jsonpath={.status.phase}")
-    assert (code, rules, phase, took < 5) == (130, [], "Running", True), said
+    assert (code, rules, phase) == (130, [], "Running"), said
     assert b"evict 1 pod in context weir (https://127.0.0.1:" in said
     assert b"no pod was evicted; the rule is removed again" in said and b"Traceback" not in said

@@ -1,4 +1,4 @@
-"""SIGTERM ends every process within two seconds, whatever its event loop computes."""
+"""SIGTERM ends every process, whatever its event loop computes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from weir.objects.kinds import by_kind
 from weir.taints.expression import STOPPED_REASON
 
 PODS, NODES, EVENTS = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Event")
-SECONDS = 2.0  #: what stopping may take
+#: Nothing ends by itself meanwhile; an idle machine needs two seconds (decision 13).
+PATIENCE_SECONDS = 30.0
 NODES_TAINTED = 20
 SLOW = [
     f"lists.range(40).all(i, lists.range(40).all(j, string(timestamp(i + {number})) != taint.key))"
@@ -54,14 +54,6 @@ async def main():
 RUNS = {"asyncio": "asyncio.run", "uvloop": "__import__('uvloop').run"}
 
 
-def patience() -> float:
-    """Return SECONDS, times what computing takes now on this machine over what it takes of a processor."""
-    used, began = time.process_time(), time.monotonic()
-    while time.process_time() < used + 0.2:
-        pass
-    return SECONDS * max(1.0, (time.monotonic() - began) / 0.2)
-
-
 @pytest.mark.parametrize("held", [True, False], ids=["computing", "waiting"])
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
 def test_a_loop_that_computes_is_interrupted_and_cleans_up(run: str, held: bool) -> None:
@@ -73,7 +65,7 @@ def test_a_loop_that_computes_is_interrupted_and_cleans_up(run: str, held: bool)
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGTERM)
-            code_of_end = process.wait(timeout=patience())
+            code_of_end = process.wait(timeout=PATIENCE_SECONDS)
         finally:
             process.kill()
         assert (code_of_end, process.stdout.read()) == (0, "cleaned up\n")
@@ -97,7 +89,7 @@ def test_weir_up_ends_while_its_scheduler_evaluates(tmp_path: Path) -> None:
         scheduler = component(process, "scheduler")
         story.does(hostile)
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=patience())
+        process.wait(timeout=PATIENCE_SECONDS)
         assert until(lambda: gone(scheduler))
 
 
@@ -136,7 +128,7 @@ def test_a_component_ends_while_it_evaluates_what_is_stored(tmp_path: Path, name
             assert until(lambda: process.poll() is not None or used_seconds(process.pid) > 3, 90)
             assert process.poll() is None, (tmp_path / "log").read_text()
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=patience())
+            process.wait(timeout=PATIENCE_SECONDS)
         finally:
             process.kill()
             process.wait()
@@ -165,7 +157,7 @@ def test_the_operator_ends_while_it_evaluates(tmp_path: Path) -> None:
             writer.start()
             assert until(lambda: used_seconds(pid) > before + 1, 90)
             os.kill(pid, signal.SIGTERM)
-            assert until(lambda: gone(pid), patience())
+            assert until(lambda: gone(pid), PATIENCE_SECONDS)
             writer.join(60)
 
 
@@ -184,5 +176,5 @@ def test_the_api_server_ends_while_it_judges_expressions(tmp_path: Path) -> None
         writer.start()
         assert until(lambda: used_seconds(server.pid) > before + 0.3)
         os.kill(server.pid, signal.SIGTERM)
-        assert until(lambda: gone(server.pid), patience())
+        assert until(lambda: gone(server.pid), PATIENCE_SECONDS)
         writer.join(30)

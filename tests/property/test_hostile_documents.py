@@ -1,7 +1,7 @@
-"""Hostile manifests, snapshots, stories and configuration files: one line and the right exit code, within two seconds.
+"""Hostile manifests, snapshots, stories and configuration files: one line and the right exit code.
 
-The bound is the time of an idle machine's processor (SECURITY.md), in the best of three tries. `make test`
-gives every text to some command and to some reader of files, `make test-fresh` to all of them.
+Work is counted in calls: five million take two seconds, as SECURITY.md promises, on a slow machine. `make test` gives
+every text to some command and to some reader of files, `make test-fresh` to all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 import weir
 from tests.cases import sample, table
 from tests.property.hostile_documents import NODE, POD, odd_objects, texts
-from tests.work import slowness
+from tests.work import counting_calls
 from weir.apiserver.admission.configuration import PluginError, read_event_limits
 from weir.apiserver.audit.events import parse_policy
 from weir.apiserver.encryption.configuration import ConfigurationError, parse
@@ -28,7 +27,7 @@ from weir.client.kubeconfig import KubeconfigError, load
 from weir.objects.manifest import ManifestError
 from weir.simulation.demo.story import StoryError, parse_story
 
-MOST_SECONDS = 2.0
+MOST_CALLS = 5_000_000
 SOURCE = Path(weir.__file__).parent
 BIG = {name: text for name, text in texts() if not name.startswith("odd ")}
 COMMANDS = {
@@ -56,24 +55,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused_or_answered(command: list[str], capsys: pytest.CaptureFixture[str]) -> float:
-    """Run a command, hold its exit code and words to what is promised, and return the processor's seconds it took."""
-    before = time.process_time()
-    code = run(command)
-    seconds = time.process_time() - before
+def refused_or_answered(command: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """Run a command, hold its exit code and words to what is promised, and return how many functions it called."""
+    with counting_calls() as calls:
+        code = run(command)
     captured = capsys.readouterr()
     assert code in (FINE, FINDINGS, USAGE, CANNOT_SAY), (command, code, captured.err[-500:])
     assert "Traceback" not in captured.err and "internal error" not in captured.err, captured.err[-500:]
     if code in (USAGE, CANNOT_SAY):
         assert len(captured.err.splitlines()) == 1, captured.err[-500:]
-    return seconds
+    return calls.number
 
 
 @table
 @pytest.mark.parametrize("command, name", sample(product(COMMANDS, BIG), 12))  # prime to the number of texts
 def test_hostile_text_is_refused_or_answered_in_time(here, capsys, command, name):
     (here / "hostile.yaml").write_bytes(BIG[name])
-    assert any(refused_or_answered(COMMANDS[command], capsys) < MOST_SECONDS * slowness() for _ in range(3))
+    assert refused_or_answered(COMMANDS[command], capsys) < MOST_CALLS
 
 
 @table
@@ -81,7 +79,7 @@ def test_hostile_text_is_refused_or_answered_in_time(here, capsys, command, name
 def test_wrong_types_anywhere_end_in_one_line(here, capsys, command):
     for name, items in sample(odd_objects(), 71, command[-1]):
         (here / "hostile.yaml").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-        assert refused_or_answered(command, capsys) < 60, name
+        assert refused_or_answered(command, capsys) < MOST_CALLS, name
 
 
 @table
@@ -99,16 +97,10 @@ def test_hostile_stories_and_configurations_are_refused_in_time(here, name):
     ]
     errors = (ManifestError, StoryError, ConfigurationError, PluginError, KubeconfigError, ValueError)
     for read in sample(readers, len(readers), name):
-        for _ in range(3):
-            before = time.process_time()
-            with pytest.raises(errors) as refused:
-                read()
-            seconds = time.process_time() - before
-            assert "\n" not in str(refused.value)
-            if seconds < MOST_SECONDS * slowness():
-                break
-        else:
-            pytest.fail(f"{seconds} seconds")
+        with pytest.raises(errors) as refused, counting_calls() as calls:
+            read()
+        assert "\n" not in str(refused.value)
+        assert calls.number < MOST_CALLS
 
 
 def test_the_c_stack_is_not_the_readers():

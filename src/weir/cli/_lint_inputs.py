@@ -79,9 +79,11 @@ def read_files(
                     content = path.read_bytes()
                 else:
                     content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
-                if path is None and not content.strip():
-                    raise ManifestError(Place(name, 1, 1), "nothing was read: the input is empty")
-                documents += read_manifest(content, name)
+                read = read_manifest(content, name)
+                if path is None and not read:  # the command before it in the pipe failed, or made nothing
+                    kind = "has only comments" if content.strip() else "is empty"
+                    raise ManifestError(Place(name, 1, 1), f"nothing was read: the input {kind}")
+                documents += read
             except (
                 click.UsageError
             ) as error:  # an address that gives nothing, beside which the others are checked

@@ -282,6 +282,8 @@ def apply(files: Sequence[str]) -> Change:
     from weir.whatif.changes import Apply
 
     items = [item for document in read_documents(files) for item in document.items()]
+    if not items:
+        raise click.UsageError(f"no objects to apply in {', '.join(files)}")
     for item in items:
         if problem := envelope_problem(item.value):
             raise click.UsageError(f"{item.place}: {problem}")

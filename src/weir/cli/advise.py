@@ -125,9 +125,28 @@ def advise(
             for gates, (advice, untolerated) in found
         ]
         emit(documents[0] | ({"otherwise": documents[1]} if len(documents) > 1 else {}), output)
+    if unmeasured := _unmeasured(asked, world):
+        say(unmeasured, err=True)
     if len(found) > 1:
         return CANNOT_SAY
-    return FINDINGS if any(each.rank[0] < 3 or each.refused for each, _ in found[0][1][0]) else FINE
+    if any(each.rank[0] < 3 or each.refused for each, _ in found[0][1][0]):
+        return FINDINGS
+    return CANNOT_SAY if unmeasured else FINE
+
+
+def _unmeasured(asked: Asked, world: World) -> str:
+    """Return the sentence on nodes that do not say what room they have, if a workload asks for some; else ""."""
+    from weir.explain.phrases import counted
+
+    silent = [
+        each
+        for each in world.nodes.values()
+        if each.status.allocatable is None and each.status.capacity is None
+    ]
+    if not silent or not any(b'"requests"' in msgspec.json.encode(subject.pod_spec) for subject, _ in asked):
+        return ""
+    what = f"how much room {counted(len(silent), 'node')} {'has' if len(silent) == 1 else 'have'}"
+    return f"Not certain: it is not known {what} (no allocatable in the snapshot)."
 
 
 def _answer(asked: Asked, world: World, gates: Gates, keep: int) -> Answer:

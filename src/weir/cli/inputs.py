@@ -24,7 +24,7 @@ from weir.cli.main import CANNOT_SAY
 from weir.cli.render import say
 from weir.objects.envelope import envelope_problem
 from weir.objects.jsontext import MOST_VALUES
-from weir.objects.manifest import Document, ManifestError, read_manifest, read_values, refuse_enormous
+from weir.objects.manifest import Document, ManifestError, Place, read_manifest, read_values, refuse_enormous
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -61,6 +61,8 @@ def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
             continue
         for file, path in find_files([name]):
             content = sys.stdin.buffer.read() if path is None else path.read_bytes()
+            if path is None and not content.strip():  # the command before it in the pipe failed
+                raise ManifestError(Place(file, 1, 1), "nothing was read: the input is empty")
             yield file, unpacked(content, file)
 
 

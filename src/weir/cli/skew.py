@@ -53,6 +53,7 @@ def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where
     """
     from weir.objects.templates import TEMPLATE_PATHS, find_template
     from weir.taints.notation import TaintNotationError
+    from weir.validate.unknown_fields import find_kind_problem
     from weir.whatif.skew import SkewError, check_taints, node_shapes
     from weir.whatif.skew import skew as judge
     from weir.whatif.skew_picture import picture, report
@@ -65,6 +66,8 @@ def skew(filename: str, taints: tuple[str, ...], every: bool, output: str, where
     chosen = [each for each in documents if each.get("kind") in TEMPLATE_PATHS]
     if len(chosen) != 1:
         raise click.UsageError(f"{filename}: one Pod or workload is judged, here are {len(chosen)}")
+    if wrong := find_kind_problem(str(chosen[0].get("apiVersion")), chosen[0]["kind"]):
+        raise click.UsageError(f"{filename}: {wrong}")
     refuse_long_tolerations(
         (find_template(chosen[0]) or {}).get("spec"), f"{filename}: {chosen[0]['kind']}", MOST_TOLERATIONS
     )

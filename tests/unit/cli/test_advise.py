@@ -105,3 +105,13 @@ def test_a_gate_that_is_off_is_said(here, capsys):
     off = ["--feature-gates", "TaintTolerationComparisonOperators=false"]
     assert run(["advise", "-f", "web.yaml", "--cluster", "nodes.yaml", *off]) == FINDINGS
     assert "refused by the API server" in capsys.readouterr().out
+
+
+def test_nodes_that_do_not_say_what_they_have_make_it_uncertain(here, capsys):
+    (here / "bare.yaml").write_text("{apiVersion: v1, kind: Node, metadata: {name: bare}}")
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i, resources: %s}]}}"
+    for resources, code, doubt in (("{requests: {cpu: 1}}", CANNOT_SAY, True), ("{}", FINE, False)):
+        (here / "pod.yaml").write_text(pod % resources)
+        assert run(["advise", "-f", "pod.yaml", "--cluster", "bare.yaml"]) == code
+        message = capsys.readouterr().err
+        assert ("Not certain: it is not known how much room 1 node has" in message) is doubt, message

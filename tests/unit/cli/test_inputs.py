@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
-from weir.cli.main import run
+from weir.cli.main import USAGE, run
 from weir.lowering import webhooks
 from weir.lowering.admission import Cluster, answer
 from weir.lowering.triples import Triple
@@ -103,3 +104,42 @@ def test_in_a_cluster_without_the_operator_nothing_is_said_of_it(dump, tmp_path,
     manifest.write_text(json.dumps(POD))
     assert run(["explain", "-f", str(manifest), "--cluster", dump(plain)]) == 0
     assert "operator" not in capsys.readouterr().out.replace("operators", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "explain -f - --cluster nodes.json",
+        "explain -f pod.json --cluster -",
+        "advise -f - --cluster nodes.json",
+        "advise --all --cluster -",
+        "skew -f -",
+        "what-if apply -f - --cluster nodes.json",
+        "what-if drain n --cluster -",
+        "cel eval true -f -",
+        "lint pod.json --cluster -",
+    ],
+)
+def test_empty_standard_input_is_unreadable(words, tmp_path, monkeypatch, capsys):
+    """The command before it in the pipe failed: no answer is made of nothing."""
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    (tmp_path / "nodes.json").write_text(json.dumps(node("n", "950")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert run(words.split()) == USAGE
+    assert capsys.readouterr().err == "weir: <stdin>:1:1: nothing was read: the input is empty\n"
+
+
+def test_nothing_is_not_applied(tmp_path, monkeypatch, capsys):
+    (tmp_path / "none.yaml").write_text("# later\n")
+    (tmp_path / "nodes.json").write_text(json.dumps(node("n", "950")))
+    monkeypatch.chdir(tmp_path)
+    assert run(["what-if", "apply", "-f", "none.yaml", "--cluster", "nodes.json"]) == USAGE
+    assert "no objects to apply in none.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "hint"), [("v2", "did you mean v1?"), ("apps/v1", "did you mean v1?")])
+def test_skew_refuses_an_api_version_without_the_kind(version, hint, tmp_path, capsys):
+    (tmp_path / "pod.json").write_text(json.dumps({**POD, "apiVersion": version}))
+    assert run(["skew", "-f", str(tmp_path / "pod.json")]) == USAGE
+    assert hint in capsys.readouterr().err

@@ -194,11 +194,14 @@ def test_the_compilers_message_keeps_its_lines_and_quiet_has_one(tmp_path, capsy
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["", "\n \n"])
-def test_empty_standard_input_is_an_error(text, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("", "is empty"), ("\n \n", "is empty"), ("---\n# Source: a.yaml\n", "has only comments")],
+)
+def test_standard_input_without_objects_is_an_error(text, what, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     code = run(["lint", "-"])
-    assert (code, "nothing was read: the input is empty" in capsys.readouterr().out) == (1, True)
+    assert (code, f"nothing was read: the input {what}" in capsys.readouterr().out) == (1, True)
 
 
 def test_the_line_of_a_binary_file_is_not_shown(tmp_path, capsys):
