@@ -8,6 +8,7 @@ Nothing is written but one count of the sentinel, which the operator itself rais
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -19,7 +20,7 @@ from weir.install.checks import REVIEWS, Check, Verdict, ask_all, listed, may, m
 from weir.install.rights import CERTIFICATES, RIGHTS, Right
 from weir.lowering.names import GATE, NAMESPACE, OPERATOR, SENTINEL, marked_hash
 from weir.lowering.sentinel import address, counter_of, is_reached, sentinel_pod
-from weir.lowering.tolerations import MOST_ENTRIES, needed, read_originals
+from weir.lowering.tolerations import MANY_ENTRIES, MOST_ENTRIES, needed, read_originals
 from weir.lowering.triples import Triple, triples_of
 from weir.lowering.webhooks import (
     MUTATING_CONFIGURATION,
@@ -357,6 +358,7 @@ class Health:
         lagging: list[str] = []
         held: list[str] = []
         full: list[str] = []
+        many: list[str] = []
         async for page in self._client.pages(_PODS):
             for pod in page.documents():
                 state = _state(pod, nodes, native)
@@ -364,7 +366,7 @@ class Health:
                     continue
                 lowered += 1
                 place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-                for name, found in (("lags", lagging), ("held", held), ("full", full)):
+                for name, found in (("lags", lagging), ("held", held), ("full", full), ("many", many)):
                     if name in state:
                         found.append(place)
         if full:
@@ -385,6 +387,19 @@ class Health:
                 f"of {lowered} lowered pods {' and '.join(texts)}",
                 "ask again in a moment; if it stays, see what the operator logs",
             )
+        if many:
+            values = Counter(
+                triple.key for triple in {each for of_node in nodes.values() for each in of_node}
+            )
+            key, number = values.most_common(1)[0] if values else ("", 0)
+            most = f"; key {key} has {number} of them" if key else ""
+            return Check(
+                "pods",
+                Verdict.NOTE,
+                f"{len(many)} of {lowered} lowered pods stand as {MANY_ENTRIES} entries or more, one for each taint "
+                f"value that they tolerate, and at {MOST_ENTRIES} new ones are refused{most}: {listed(many)}",
+                "use fewer distinct taint values, or narrower tolerations",
+            )
         return Check("pods", Verdict.FINE, f"{lowered} lowered pods, all with every entry they need")
 
 
@@ -401,6 +416,8 @@ def _state(pod: Mapping[str, Any], nodes: Mapping[str, tuple[Triple, ...]], nati
     tolerations = spec.get("tolerations") or []
     if len(tolerations) >= MOST_ENTRIES:
         found.add("full")
+    if len(tolerations) >= MANY_ENTRIES:
+        found.add("many")
     if any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()):
         found.add("held")
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +36,7 @@ from weir.lowering.templates import (
     with_template,
 )
 from weir.lowering.tolerations import (
+    MANY_ENTRIES,
     MOST_ENTRIES,
     MOST_ORIGINALS,
     complete,
@@ -70,6 +71,7 @@ class Answer:
     document: Document | None = None
     code: int = 200
     message: str = ""
+    warning: str = ""
 
     @property
     def allowed(self) -> bool:
@@ -95,7 +97,7 @@ def answer(path: str, request: Mapping[str, Any], cluster: Cluster) -> Answer:
             return Answer(code=404, message=f"weir serves no webhook at {path}")
     if found.document is None:
         return found
-    return Answer(with_owners(found.document, new, old, (*place, "spec")))
+    return replace(found, document=with_owners(found.document, new, old, (*place, "spec")))
 
 
 def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
@@ -128,7 +130,16 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
                 code=_INVALID, message=f"{text}; narrow the toleration, or use fewer distinct values"
             )
         spec["tolerations"] = done.tolerations
-    return Answer({**marked, "spec": spec})
+    total = len(spec.get("tolerations") or ())
+    return Answer({**marked, "spec": spec}, warning=many_entries(total) if total >= MANY_ENTRIES else "")
+
+
+def many_entries(total: int) -> str:
+    """Return the warning for a pod that stands as *total* entries."""
+    return (
+        f"the extended tolerations stand as {total} entries, one for each taint value of this cluster that they "
+        f"tolerate; from {MOST_ENTRIES} on pods are refused: narrow them, or use fewer distinct values"
+    )
 
 
 def _gated(spec: Mapping[str, Any]) -> bool:
@@ -257,6 +268,8 @@ def respond(review: Mapping[str, Any], given: Answer) -> Document:
         if patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
+    if given.warning:
+        response["warnings"] = [given.warning]
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 

@@ -34,6 +34,8 @@ Document = dict[str, Any]
 CEL: Final = "CEL"
 #: The API server compares every entry with every other when a pod is changed.
 MOST_ENTRIES: Final = 1000
+#: From here on users are warned: the next values may be one too many.
+MANY_ENTRIES: Final = MOST_ENTRIES // 2
 #: Extended entries of one object, and the text of them: an annotation may be as long as an API server takes.
 MOST_ORIGINALS: Final = 256
 LONGEST_ANNOTATION: Final = 256 * 1024

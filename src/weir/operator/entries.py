@@ -16,10 +16,18 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.client.events import ObjectReference, Recorder, reference
+from weir.lowering.admission import many_entries
 from weir.lowering.grace import ended, graced
 from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.ownership import given_back
-from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_entry, read_originals
+from weir.lowering.tolerations import (
+    MANY_ENTRIES,
+    MOST_ENTRIES,
+    Completed,
+    complete,
+    read_entry,
+    read_originals,
+)
 from weir.lowering.triples import Triple
 from weir.lowering.webhooks import LAST_APPLIED
 from weir.objects.kinds import by_kind
@@ -227,6 +235,8 @@ class Entries:
             self._recorder.record(
                 about, "Normal", "Lowered", f"{originals} extended tolerations stand as {total} entries"
             )
+        if total >= MANY_ENTRIES and (release or total - len(done.added) < MANY_ENTRIES):
+            self._recorder.record(about, "Warning", "ManyTolerations", many_entries(total))
         if done.left_out:
             self._metrics.capped.child().inc()
             self._recorder.record(

@@ -14,7 +14,7 @@ from weir.install.health import Health
 from weir.install.manifests import Installation, documents
 from weir.install.rights import CERTIFICATES
 from weir.lowering.names import GATE, SENTINEL, TOLERATIONS, marker_key, toleration_hash
-from weir.lowering.tolerations import MOST_ENTRIES
+from weir.lowering.tolerations import MANY_ENTRIES, MOST_ENTRIES
 from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, addressed
 from weir.operator import path_secrets
 from weir.operator.certificates import renewed
@@ -114,6 +114,12 @@ def test_pods_that_lag_are_held_or_are_full_are_counted(cluster):
     )
     cluster.apply(pod("held", MARKER, ENTRY, schedulingGates=[{"name": GATE}]))
     assert "1 are still held (default/held)" in asked(cluster)["pods"].says
+    half = [{**ENTRY, "value": str(1000 + number)} for number in range(MANY_ENTRIES)]
+    cluster.delete("Pod", "lagging", "default")
+    cluster.delete("Pod", "held", "default")
+    cluster.apply(pod("many", MARKER, ENTRY, *half, schedulingGates=gate))
+    found = asked(cluster)["pods"]
+    assert found.verdict is Verdict.NOTE and "key sla has 1 of them: default/many" in found.says
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(MOST_ENTRIES)]
     cluster.apply(pod("full", MARKER, *many, schedulingGates=gate))
     assert "and get no more: default/full" in asked(cluster)["pods"].says

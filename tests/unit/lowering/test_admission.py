@@ -39,6 +39,15 @@ def test_a_pod_gets_its_entries_an_annotation_and_the_gate():
     assert create(webhooks.POD_PATH, done).document == done, "asked again, nothing changes"
 
 
+def test_a_pod_that_stands_as_many_entries_is_admitted_with_a_warning():
+    for number, warned in ((400, False), (600, True)):
+        cluster = Cluster(known=[Triple("sla", str(1000 + i), "NoExecute") for i in range(number)])
+        given = create(webhooks.POD_PATH, pod(GT), cluster)
+        response = respond({"request": {"uid": "u", "object": pod(GT)}}, given)["response"]
+        assert response["allowed"] and ("warnings" in response) is warned
+        assert not warned or f"stand as {number + 1} entries" in response["warnings"][0]
+
+
 def test_a_pod_with_a_node_cannot_be_gated_and_native_operators_are_left_alone():
     assert "schedulingGates" not in create(webhooks.POD_PATH, pod(GT, nodeName="n")).document["spec"]
     native = Cluster(known=[T950], native_numeric=True)
