@@ -211,11 +211,11 @@ class Cache(Generic[T]):
 
     def replace(self, items: list[msgspec.Raw], resource_version: str) -> None:
         with _without_collecting():
-            found = [read for item in items if (read := self._find(item)) is not None]
-        there = {named.key for named, _ in found}
+            objects = [read for item in items if (read := self._find(item)) is not None]
+        there = {named.key for named, _ in objects}
         for key in [key for key in self._entries if key not in there]:
             self._remove(key)
-        for (key, version), item in found:
+        for (key, version), item in objects:
             known = self._entries.get(key)
             if known is None or known.version != version:
                 self._put(key, item, version)

@@ -130,19 +130,19 @@ _NOT_THERE: Final = ("it does not have the gate", "Kubernetes v")
 
 
 def _features(metrics: bytes) -> dict[str, bool]:
-    found = {}
+    gates = {}
     for labels, value in _ENABLED.findall(metrics):
-        found[_labels(labels).get("name", "")] = value == b"1"
-    return found
+        gates[_labels(labels).get("name", "")] = value == b"1"
+    return gates
 
 
 def _component_features(metrics: bytes) -> dict[str, dict[str, Learned]]:
-    found: dict[str, dict[str, bool]] = {}
+    features: dict[str, dict[str, bool]] = {}
     for text, value in _COMPONENT_ENABLED.findall(metrics):
         labels = _labels(text)
         if component := _WEIR_NAMES.get(labels.get("component", "")):
-            found.setdefault(component, {})[labels.get("name", "")] = value == b"1"
-    return {component: _detected(named, "the API server's /metrics") for component, named in found.items()}
+            features.setdefault(component, {})[labels.get("name", "")] = value == b"1"
+    return {component: _detected(named, "the API server's /metrics") for component, named in features.items()}
 
 
 def _labels(text: bytes) -> dict[str, str]:
@@ -188,12 +188,12 @@ async def _of_kubelets(client: Client) -> tuple[str, dict[str, Learned]]:
     pages = await asyncio.gather(
         *(_ask(client, f"/api/v1/nodes/{item['metadata']['name']}/proxy/metrics") for item in items)
     )
-    found = [_features(page.body) for page in pages if page is not None and page.code == 200]
-    found = [each for each in found if each]
-    if not found:
+    features = [_features(page.body) for page in pages if page is not None and page.code == 200]
+    features = [each for each in features if each]
+    if not features:
         return KUBELET, _not_known("its metrics cannot be reached")
-    named = {name: all(each.get(name, False) for each in found) for name in FEATURES}
-    asked = "1 node" if len(found) == 1 else f"{len(found)} nodes"
+    named = {name: all(each.get(name, False) for each in features) for name in FEATURES}
+    asked = "1 node" if len(features) == 1 else f"{len(features)} nodes"
     return KUBELET, _detected(named, f"/metrics of {asked}")
 
 
@@ -213,24 +213,24 @@ async def _by_dry_run(client: Client, namespaces: Sequence[str], metrics: Reply)
     """Return the API server's gates without its metrics: by its version, and else by dry runs."""
     minor, version = await _version(client)
     why = "you may not read its /metrics" if metrics.code in (401, 403) else "its /metrics do not say"
-    found = {}
+    gates = {}
     for name in FEATURES:
         since = SINCE.get(name)
         if since is not None and minor is not None and minor < since:
-            found[name] = Learned(False, f"Kubernetes {version} does not have it")
+            gates[name] = Learned(False, f"Kubernetes {version} does not have it")
         else:
-            found[name] = await _probe(client, name, namespaces, why)
-    return found
+            gates[name] = await _probe(client, name, namespaces, why)
+    return gates
 
 
 async def _version(client: Client) -> tuple[int | None, str]:
     answer = await client.exchange("GET", "/version")
     if answer.code != 200:
         return None, ""
-    said = msgspec.json.decode(answer.body)
-    digits = re.match(r"\d+", str(said.get("minor", "")))
-    return (int(digits.group()) if digits and said.get("major") == "1" else None), str(
-        said.get("gitVersion", "")
+    version = msgspec.json.decode(answer.body)
+    digits = re.match(r"\d+", str(version.get("minor", "")))
+    return (int(digits.group()) if digits and version.get("major") == "1" else None), str(
+        version.get("gitVersion", "")
     )
 
 

@@ -146,8 +146,8 @@ class ExecPlugin(Credentials):
             raise KubeconfigError(f"exec plugin {self._command}: {error.strerror}{hint}") from None
         output, complaint = await self._outputs(process)
         if process.returncode:
-            said = complaint.decode(errors="replace").strip().splitlines()
-            reason = f": {said[-1]}" if said else ""
+            lines = complaint.decode(errors="replace").strip().splitlines()
+            reason = f": {lines[-1]}" if lines else ""
             raise KubeconfigError(
                 f"exec plugin {self._command} failed with exit code {process.returncode}{reason}"
             )

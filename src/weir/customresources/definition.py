@@ -31,17 +31,23 @@ def with_condition(
     definition: Document, name: str, status: str, reason: str, message: str, now: str
 ) -> Document:
     """Return a definition in which the condition says this; its time changes with its status."""
-    said = {"type": name, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
+    condition = {
+        "type": name,
+        "status": status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
     inside = dict(definition.get("status") or {})
     conditions = list(inside.get("conditions") or ())
     for i, one in enumerate(conditions):
         if one.get("type") == name:
             if one.get("status") == status and one.get("lastTransitionTime"):
-                said["lastTransitionTime"] = one["lastTransitionTime"]
-            conditions[i] = {**one, **said}
+                condition["lastTransitionTime"] = one["lastTransitionTime"]
+            conditions[i] = {**one, **condition}
             break
     else:
-        conditions.append(said)
+        conditions.append(condition)
     inside["conditions"] = conditions
     return {**definition, "status": inside}
 
@@ -95,12 +101,12 @@ def find_custom_kinds(documents: Iterable[Any]) -> dict[tuple[str, str], CustomK
     >>> list(find_custom_kinds([{"kind": "CustomResourceDefinition", "spec": spec}]))
     [('example.com/v1', 'Widget')]
     """
-    found: dict[tuple[str, str], CustomKind] = {}
+    kinds: dict[tuple[str, str], CustomKind] = {}
     for document in documents:
         if isinstance(document, Mapping) and document.get("kind") == KIND:
             for one in _versions(document.get("spec")):
-                found[one.api_version, one.kind] = one
-    return found
+                kinds[one.api_version, one.kind] = one
+    return kinds
 
 
 def _versions(spec: Any) -> Iterator[CustomKind]:

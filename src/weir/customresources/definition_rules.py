@@ -284,7 +284,7 @@ def _validate_holder(holder: Document | None, at: str, has_status: bool, options
     if schema is None:
         return
     place = f"{at}.openAPIV3Schema"
-    found: list[FieldError] = list(validate_root(schema, place, has_status))
+    errors: list[FieldError] = list(validate_root(schema, place, has_status))
     unsupported, sound = "", False
     if options.structural:
         unsupported = find_unsupported(schema)
@@ -292,19 +292,19 @@ def _validate_holder(holder: Document | None, at: str, has_status: bool, options
             wrong = validate_structural(schema, place) or list(
                 validate_defaults(schema, place, pruned=options.pruned_defaults)
             )
-            found += wrong
+            errors += wrong
             sound = not wrong
     wrong = list(validate_schema(schema, place, options))
-    found += wrong
+    errors += wrong
     if sound and not wrong and _has(schema, _has_rule):
         from weir.customresources.expression_rules import (
             validate_expressions,  # CEL is loaded by the first rule
         )
 
-        found += validate_expressions(schema, place)
-    if not found and unsupported:
-        found.append(invalid(place, "", unsupported))
-    yield from found
+        errors += validate_expressions(schema, place)
+    if not errors and unsupported:
+        errors.append(invalid(place, "", unsupported))
+    yield from errors
 
 
 def _validate_names(names: Document, at: str) -> Errors:

@@ -260,13 +260,13 @@ def _ask(evaluation: _Evaluation, tree: RuleTree, new: Any, old: Any, at: str, u
             variables["oldSelf"] = (
                 (NONE if before is None else Optional(before)) if rule.optional_old else before
             )
-        said = rule.message or rule.text
+        message = rule.message or rule.text
         try:
             holds, cost = rule.program.run(variables)
         except CostLimitExceeded as error:
             _spend(evaluation, error.cost, refuse)
             refuse(
-                f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {said}"
+                f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {message}"
             )
             raise _Spent from None
         except (EvaluationError, InternalError) as error:
@@ -274,15 +274,15 @@ def _ask(evaluation: _Evaluation, tree: RuleTree, new: Any, old: Any, at: str, u
             if str(error).startswith("no such overload"):
                 refuse(
                     f"'{error}': call arguments did not match a supported operator, function or macro signature "
-                    f"for rule: {said}"
+                    f"for rule: {message}"
                 )
             else:
-                refuse(f"{error} evaluating rule: {said}")
+                refuse(f"{error} evaluating rule: {message}")
             continue
         _spend(evaluation, cost, refuse)
         if holds is True:
             continue
-        detail = _message(evaluation, rule, variables) or rule.message or f"failed rule: {said}"
+        detail = _message(evaluation, rule, variables) or rule.message or f"failed rule: {message}"
         where = (f"{at}.{rule.path}" if at else rule.path) if rule.path else field_name
         shown = OMITTED if kind in ("object", "array") else new
         error_type = _TYPES.get(rule.reason, INVALID)

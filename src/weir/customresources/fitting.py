@@ -141,8 +141,8 @@ def _list(schema: Schema) -> Fits:
         if schema.list_type == "set":
             return len(set(value)) == len(value)
         if schema.list_type == "map":
-            found = {tuple(repr(item.get(key)) for key in keys) for item in value}
-            return len(found) == len(value)
+            keys_of_items = {tuple(repr(item.get(key)) for key in keys) for item in value}
+            return len(keys_of_items) == len(value)
         return True
 
     return fits

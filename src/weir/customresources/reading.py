@@ -156,22 +156,22 @@ def _metadata(value: Any) -> tuple[Document, list[str]]:
 
 def _read_embedded(value: Any, of: Schema | None, at: str) -> list[str]:
     """Read the metadata of embedded resources as every kind's is, in place; return its unknown fields."""
-    found: list[str] = []
+    problems: list[str] = []
     if of is None or not of.has_embedded:
-        return found
+        return problems
     if isinstance(value, dict):
         if of.embedded and isinstance(value.get("metadata"), dict):
             value["metadata"], unknown = _metadata(value["metadata"])
-            found += [f"{at}.{path}" for path in unknown]
+            problems += [f"{at}.{path}" for path in unknown]
         for key, item in value.items():
             one = of.properties.get(key)
             if one is None and isinstance(of.additional, Schema):
                 one = of.additional
-            found += _read_embedded(item, one, f"{at}.{key}" if at else key)
+            problems += _read_embedded(item, one, f"{at}.{key}" if at else key)
     elif isinstance(value, list):
         for i, item in enumerate(value):
-            found += _read_embedded(item, of.items, f"{at}[{i}]")
-    return found
+            problems += _read_embedded(item, of.items, f"{at}[{i}]")
+    return problems
 
 
 def settle_fields(document: Document, of: Schema) -> None:
@@ -191,11 +191,11 @@ def stored_object(kind: CustomResourceKind, stored: Document) -> Document | None
     Takes *stored* over.
     """
     api_version = stored.get("apiVersion") or f"{kind.group}/{kind.storage}"
-    said = kind.versions.get(api_version.rpartition("/")[2])
-    if said is None:
+    served_version = kind.versions.get(api_version.rpartition("/")[2])
+    if served_version is None:
         return None
-    settle_fields(stored, said.schema)
-    fill_defaults(stored, said.schema)
+    settle_fields(stored, served_version.schema)
+    fill_defaults(stored, served_version.schema)
     return {**stored, "kind": kind.kind, "apiVersion": api_version}
 
 
@@ -210,11 +210,11 @@ def from_stored(kind: CustomResourceKind, stored: Document) -> Document:
         settle_fields(stored, kind.schema)
         return stored
     version = (stored.pop("apiVersion", None) or f"/{kind.storage}").rpartition("/")[2]
-    said = kind.versions.get(version)
-    if said is not None:
-        settle_fields(stored, said.schema)
-        fill_defaults(stored, said.schema)
-    if said is not kind.says:
+    served_version = kind.versions.get(version)
+    if served_version is not None:
+        settle_fields(stored, served_version.schema)
+        fill_defaults(stored, served_version.schema)
+    if served_version is not kind.says:
         settle_fields(stored, kind.schema)
     return stored
 

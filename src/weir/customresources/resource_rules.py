@@ -99,7 +99,7 @@ def validate_resource(
     new: Document, old: Document | None, kind: CustomResourceKind, context: Context
 ) -> list[FieldError]:
     """Return what is wrong with *new*, which replaces *old*."""
-    found = list(validate_generic_meta(new, old, context))
+    errors = list(validate_generic_meta(new, old, context))
     schema, status_only = kind.schema, context.subresource == "status"
     fits = kind.says.fits(new)
     if fits:
@@ -107,32 +107,32 @@ def validate_resource(
     elif status_only:
         inner = schema.properties.get("status")
         if "status" in new and inner is not None:
-            found += _values(new["status"], None if old is None else old.get("status"), inner, "status")
+            errors += _values(new["status"], None if old is None else old.get("status"), inner, "status")
     else:
-        found += _values(new, old, schema, "")
+        errors += _values(new, old, schema, "")
     if scale := kind.says.scale:
         paths = ("statusReplicasPath",) if status_only else ("specReplicasPath", "statusReplicasPath")
         for name in paths:
-            found += _replicas(new, scale.get(name) or "")
-        found += _selector(new, scale.get("labelSelectorPath") or "")
+            errors += _replicas(new, scale.get(name) or "")
+        errors += _selector(new, scale.get("labelSelectorPath") or "")
     if not status_only and not fits:
-        found += validate_embedded(new, schema)
+        errors += validate_embedded(new, schema)
     if fits:
         pass
     elif old is None or not any(validate_lists(old, schema)):
-        found += validate_lists(new, schema)
-    return found + rule_errors(found, new, old, schema, kind.says.kept)
+        errors += validate_lists(new, schema)
+    return errors + rule_errors(errors, new, old, schema, kind.says.kept)
 
 
 def rule_errors(
-    found: list[FieldError], new: Document, old: Document | None, schema: Schema, kept: dict[str, Any]
+    errors: list[FieldError], new: Document, old: Document | None, schema: Schema, kept: dict[str, Any]
 ) -> list[FieldError]:
-    """Return the rules that *new* breaks, beside what was *found*; they are compiled once and *kept*."""
+    """Return the rules that *new* breaks, compiled once and *kept*; some *errors* keep rules from being checked."""
     if "rules" not in kept:
         kept["rules"] = _compiled(schema)
     if kept["rules"] is None:
         return []
-    if any(error.type in _BLOCKING for error in found):
+    if any(error.type in _BLOCKING for error in errors):
         detail = (
             "some validation rules were not checked because the object was invalid; correct the existing errors "
             "to complete validation"

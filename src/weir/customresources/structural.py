@@ -76,8 +76,8 @@ def children(schema: Document) -> Iterator[Document]:
 
 def validate_structural(schema: Document, at: str) -> list[FieldError]:
     """Return why *schema* is not structural."""
-    found = [*_invariants(schema, _ROOT, at), *_completeness(schema, schema, at, at)]
-    return sorted(found, key=str)
+    errors = [*_invariants(schema, _ROOT, at), *_completeness(schema, schema, at, at)]
+    return sorted(errors, key=str)
 
 
 # ── every value has a type ───────────────────────────────────────────────────────────────────────

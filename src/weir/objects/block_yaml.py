@@ -71,16 +71,16 @@ class _Reader:
         self._unusual = 0
 
     def documents(self) -> list[Any]:
-        found = []
+        values = []
         self._advance(0)
         while True:
             if self._indent != _END:
                 self._object_at = self._at
-                found.append(self._block(self._indent, 0))
+                values.append(self._block(self._indent, 0))
                 if self._indent != _END:
                     raise Unusual
             if self._at >= len(self._lines):
-                return [document for document in found if document is not None]
+                return [document for document in values if document is not None]
             self._advance(self._at + 1)  # past the separator
 
     def _advance(self, at: int) -> None:

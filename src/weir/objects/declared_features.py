@@ -23,13 +23,13 @@ def required_features(pod: Pod) -> frozenset[str]:
     ['RestartAllContainersOnContainerExits']
     """
     spec = pod.spec
-    found: set[str] = set()
+    features: set[str] = set()
     for container in (*spec.containers, *(spec.init_containers or ())):
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
-            found.add(RESTART_ALL)
+            features.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
-        found.add(HOST_NETWORK_USERS)
-    return frozenset(found)
+        features.add(HOST_NETWORK_USERS)
+    return frozenset(features)
 
 
 def declared_features(node: Node) -> frozenset[str]:

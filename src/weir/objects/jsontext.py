@@ -135,19 +135,19 @@ def duplicate_fields(value: Any, path: str = "") -> list[str]:
     >>> duplicate_fields(parse_json(b'{"a": {"b": 1, "b": 2}, "c": [{"d": 1, "d": 2}]}'))
     ['a.b', 'c[0].d']
     """
-    found: list[str] = []
+    duplicates: list[str] = []
     if type(value) is Pairs:
         seen: set[str] = set()
         for key, item in value:
             at = f"{path}.{key}" if path else key
             if key in seen:
-                found.append(at)
+                duplicates.append(at)
             seen.add(key)
-            found += duplicate_fields(item, at)
+            duplicates += duplicate_fields(item, at)
     elif type(value) is list:
         for index, item in enumerate(value):
-            found += duplicate_fields(item, f"{path}[{index}]")
-    return list(dict.fromkeys(found))
+            duplicates += duplicate_fields(item, f"{path}[{index}]")
+    return list(dict.fromkeys(duplicates))
 
 
 def plain(value: Any) -> Any:

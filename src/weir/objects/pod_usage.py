@@ -57,20 +57,20 @@ def container_usage(
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     containers = len((pod.get("spec") or {}).get("containers") or ()) or 1
     requests = (container.get("resources") or {}).get("requests") or {}
-    found: dict[str, Quantity] = {}
+    usage: dict[str, Quantity] = {}
     for resource in RESOURCES:
         setting = f"{PREFIX}{resource}-usage"
-        said = _amount(annotations.get(f"{setting}.{container.get('name')}")) or _amount(
+        quantity = _amount(annotations.get(f"{setting}.{container.get('name')}")) or _amount(
             annotations.get(setting)
         )
-        if said is None and resource in loads:
-            said = _part(loads[resource], 1 / containers, resource)
-        if said is None and model.share is not None:
+        if quantity is None and resource in loads:
+            quantity = _part(loads[resource], 1 / containers, resource)
+        if quantity is None and model.share is not None:
             asked = _amount(requests.get(resource))
-            said = _part(asked, model.share, resource) if asked is not None else SMALL[resource]
-        if said is not None:
-            found[resource] = said
-    return found
+            quantity = _part(asked, model.share, resource) if asked is not None else SMALL[resource]
+        if quantity is not None:
+            usage[resource] = quantity
+    return usage
 
 
 def shared(load: Quantity, pods: int, resource: str) -> Quantity:

@@ -159,15 +159,15 @@ def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner:
     }
 
     def given(container: Container) -> dict[str, int]:
-        said = known.get(container.name)
-        if said is not None and said.allocated_resources is not None:
-            return {**missing, **_read(said.allocated_resources, owner)}
+        status = known.get(container.name)
+        if status is not None and status.allocated_resources is not None:
+            return {**missing, **_read(status.allocated_resources, owner)}
         return {**missing, **({} if refused else _wanted(container.resources, owner))}
 
     def has(container: Container) -> dict[str, int]:
-        said = known.get(container.name)
-        if said is not None and said.resources is not None and said.resources.requests is not None:
-            return {**missing, **_read(said.resources.requests, owner)}
+        status = known.get(container.name)
+        if status is not None and status.resources is not None and status.resources.requests is not None:
+            return {**missing, **_read(status.resources.requests, owner)}
         return given(container)
 
     raise_to(total, _together(pod, given))

@@ -74,10 +74,10 @@ class Outcome:
 
     def audit_annotations(self) -> dict[str, str]:
         """Return the annotations for the audit log."""
-        found = dict(self.annotations)
+        annotations = dict(self.annotations)
         if self.failures:
-            found[FAILURES] = json.dumps(self.failures[:_MOST_FAILURES], separators=(",", ":"))
-        return found
+            annotations[FAILURES] = json.dumps(self.failures[:_MOST_FAILURES], separators=(",", ":"))
+        return annotations
 
 
 def bound_policies(

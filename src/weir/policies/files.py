@@ -96,15 +96,15 @@ class PolicyFiles:
         if kind is None or not policies_apply(kind):
             return []
         write = Manifest(kind, self._filled(document))
-        found: list[tuple[Bound[ValidatingPolicy], Outcome | NotJudged]] = []
+        outcomes: list[tuple[Bound[ValidatingPolicy], Outcome | NotJudged]] = []
         for bound in self.bound:
             try:
-                found.append(
+                outcomes.append(
                     (bound, judge((bound,), write, self, lambda as_kind: self._values(write, as_kind)))
                 )
             except NotJudged as reason:
-                found.append((bound, reason))
-        return found
+                outcomes.append((bound, reason))
+        return outcomes
 
     # --- what policies ask (weir.policies.dispatch.Reader) ---
 
@@ -132,7 +132,7 @@ class PolicyFiles:
 
     @cached_property
     def _defined(self) -> dict[tuple[str, str], Kind]:
-        found: dict[tuple[str, str], Kind] = {}
+        kinds: dict[tuple[str, str], Kind] = {}
         for one in self._documents:
             if one.get("kind") != "CustomResourceDefinition" or not isinstance(one.get("spec"), dict):
                 continue
@@ -148,8 +148,8 @@ class PolicyFiles:
                     str(names.get("plural")),
                     namespaced=spec.get("scope") != "Cluster",
                 )
-                found[row.api_version, row.kind] = row
-        return found
+                kinds[row.api_version, row.kind] = row
+        return kinds
 
     def _filled(self, document: Any) -> dict[str, Any]:
         """Return a manifest with the defaults that a server fills in."""

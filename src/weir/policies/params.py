@@ -84,5 +84,5 @@ def _selected(selector: Document, candidates: Sequence[Document]) -> list[Docume
         wanted = labels.from_object(selector) or labels.EVERYTHING
     except labels.SelectorError as error:
         raise NoParams(str(error)) from error
-    found = [one for one in candidates if wanted.matches((one.get("metadata") or {}).get("labels") or {})]
-    return sorted(found, key=lambda one: str(one["metadata"].get("name")))
+    selected = [one for one in candidates if wanted.matches((one.get("metadata") or {}).get("labels") or {})]
+    return sorted(selected, key=lambda one: str(one["metadata"].get("name")))

@@ -131,27 +131,27 @@ def expression_warnings(policy: Document, definitions: Iterable[Document] = ()) 
     custom = _custom_kinds(spec, definitions)
     kinds, params = kinds_to_check(spec, custom), _params(spec, custom)
     checks = [(kind, _composer(spec, kind, params)) for kind in kinds]
-    found = []
+    warnings = []
     for i, validation in enumerate(spec.get("validations") or ()):
         for field in ("expression", "messageExpression"):
             text = validation.get(field)
             warning = "\n".join(_warnings(text, checks)) if text else ""
             if warning:
-                found.append({"fieldRef": f"spec.validations[{i}].{field}", "warning": warning})
-    return found
+                warnings.append({"fieldRef": f"spec.validations[{i}].{field}", "warning": warning})
+    return warnings
 
 
 def _custom_kinds(spec: Document, definitions: Iterable[Document]) -> list[CustomResourceKind]:
     """Return the kinds that definitions make, as discovery shows them; what a policy does not name stays unread."""
     resources = {name.lower() for _, _, named in _named(spec) for name in named}
     params = (spec.get("paramKind") or {}).get("kind")
-    found: list[CustomResourceKind] = []
+    kinds: list[CustomResourceKind] = []
     for one in definitions:
         names = one["spec"]["names"]
         singular = names.get("singular") or names["kind"].lower()
         if names["kind"] == params or not resources.isdisjoint((names["plural"], singular)):
-            found += (kind for kind in rows_of(dict(one)) if kind.established)
-    return found
+            kinds += (kind for kind in rows_of(dict(one)) if kind.established)
+    return kinds
 
 
 def may_name_custom_kinds(spec: Document) -> bool:
@@ -174,14 +174,14 @@ def may_name_custom_kinds(spec: Document) -> bool:
 
 def kinds_to_check(spec: Document, custom: Sequence[Kind] = ()) -> list[Kind]:
     """Return the kinds that the rules of a policy name, by group, version and kind."""
-    found: dict[tuple[str, str, str], Kind] = {}
+    kinds: dict[tuple[str, str, str], Kind] = {}
     for groups, versions, resources in _named(spec):
         rows = (kind for name in product(groups, versions, resources) for kind in _rows(*name, custom))
         for number, kind in enumerate(rows, start=1):
-            found[kind.group, kind.version, kind.kind] = kind
+            kinds[kind.group, kind.version, kind.kind] = kind
             if number == _MOST_KINDS:
-                return [found[key] for key in sorted(found)]
-    return [found[key] for key in sorted(found)]
+                return [kinds[key] for key in sorted(kinds)]
+    return [kinds[key] for key in sorted(kinds)]
 
 
 def _named(spec: Document) -> Iterator[tuple[list[str], list[str], list[str]]]:

@@ -128,7 +128,7 @@ class ValidatingPolicy:
 
     def _messages(self, inputs: Inputs) -> list[str]:
         """Return what the message expressions say, "" where there is none, or none that can be used."""
-        found = []
+        messages = []
         for validation in self._validations:
             text: Value = ""
             if validation.message_expression is not None:
@@ -137,8 +137,8 @@ class ValidatingPolicy:
                 except EvaluationError:
                     text = ""
             text = text.strip() if isinstance(text, str) else ""
-            found.append("" if "\n" in text or len(text.encode()) > _LONGEST_MESSAGE else text)
-        return found
+            messages.append("" if "\n" in text or len(text.encode()) > _LONGEST_MESSAGE else text)
+        return messages
 
     def _annotated(self, inputs: Inputs) -> tuple[list[tuple[str, str]], list[str]]:
         published, failed = [], []

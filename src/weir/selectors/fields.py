@@ -208,7 +208,7 @@ def parse(text: str) -> Selector:
     ...
     weir.selectors.fields.SelectorError: invalid selector: 'metadata.name'; can't understand 'metadata.name'
     """
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     terms = _terms(text)
     if len(terms) > MOST_REQUIREMENTS:
         raise SelectorError(f"invalid selector: it has more than {MOST_REQUIREMENTS} requirements")
@@ -219,8 +219,8 @@ def parse(text: str) -> Selector:
         if operator is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
         value = _unescape(part[operator.end() :])
-        found.append(Requirement(part[: operator.start()], operator[0] != "!=", value))
-    return Selector(tuple(found))
+        requirements.append(Requirement(part[: operator.start()], operator[0] != "!=", value))
+    return Selector(tuple(requirements))
 
 
 def _terms(text: str) -> list[str]:

@@ -148,7 +148,7 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector | None:
     if selector is None:
         return None
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-    found = [
+    requirements = [
         Requirement(key, "in", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items())
     ]
     for expression in selector.get("matchExpressions") or ():
@@ -157,12 +157,12 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector | None:
             raise SelectorError(
                 f"{quote(expression.get('operator', ''))} is not a valid label selector operator"
             )
-        found.append(
+        requirements.append(
             Requirement(
                 expression.get("key", ""), operator, tuple(sorted(set(expression.get("values") or ())))
             )
         )
-    return Selector(tuple(found))
+    return Selector(tuple(requirements))
 
 
 def print_selector(selector: Mapping[str, Any] | None) -> str:
@@ -205,14 +205,14 @@ class _Parser:
 
     def parse(self) -> tuple[Requirement, ...]:
         """Return every requirement of the text."""
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         while self._look() != _END:
             if self._look() in _NO_KEY:
                 raise SelectorError(f"found '{self._look()}', expected: !, identifier, or 'end of string'")
-            if len(found) >= MOST_REQUIREMENTS:
+            if len(requirements) >= MOST_REQUIREMENTS:
                 raise SelectorError(f"it has more than {MOST_REQUIREMENTS} requirements")
             try:
-                found.append(self._requirement())
+                requirements.append(self._requirement())
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             token = self._take()
@@ -222,7 +222,7 @@ class _Parser:
                 raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
             if self._look() in _NO_KEY:
                 raise SelectorError(f"found '{self._look()}', expected: identifier after ','")
-        return tuple(found)
+        return tuple(requirements)
 
     def _requirement(self) -> Requirement:
         key = self._take()
@@ -258,26 +258,26 @@ class _Parser:
 
     def _identifiers(self) -> set[str]:
         """Return the values up to the closing parenthesis, which is left."""
-        found: set[str] = set()
+        values: set[str] = set()
         while True:
             token = self._take()
             if token not in _SYMBOLS:
-                found.add(token)
+                values.add(token)
                 following = self._look()
                 if following == ")":
-                    return found
+                    return values
                 if following != ",":
                     raise SelectorError(f"found '{following}', expected: ',' or ')'")
             elif token == ",":
-                if not found:
-                    found.add("")
+                if not values:
+                    values.add("")
                 following = self._look()
                 if following == ")":
-                    found.add("")
-                    return found
+                    values.add("")
+                    return values
                 if following == ",":
                     self._take()
-                    found.add("")
+                    values.add("")
             else:
                 raise SelectorError(f"found '{token}', expected: ',', or identifier")
 

@@ -101,11 +101,11 @@ class Fanout:
         """Hand *events* (in order) to every watch whose prefix they lie under."""
         if not self._groups:
             return
-        found: dict[str, list[Event]] = {}
+        events_by_key: dict[str, list[Event]] = {}
         for event in events:
             for prefix in self._groups_of(event.key):
-                found.setdefault(prefix, []).append(event)
-        for prefix, batch in found.items():
+                events_by_key.setdefault(prefix, []).append(event)
+        for prefix, batch in events_by_key.items():
             for subscription in tuple(self._groups.get(prefix, ())):
                 if subscription in self._groups.get(prefix, ()):  # not cancelled by one before it
                     subscription.take(batch)

@@ -179,10 +179,10 @@ def _handwritten(
 
 def _requests(spec: Document) -> list[Document]:
     """Return every exact request and every alternative of a claim."""
-    found = []
+    requests = []
     for request in (spec.get("devices") or {}).get("requests") or ():
-        found += [request.get("exactly") or {}, *(request.get("firstAvailable") or ())]
-    return found
+        requests += [request.get("exactly") or {}, *(request.get("firstAvailable") or ())]
+    return requests
 
 
 def _with_spec_operators(options: Options, spec: Document) -> Options:

@@ -141,9 +141,9 @@ def validate_disruption_budget(new: Document, old: Document | None, context: Con
         names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         yield from validate_not_negative(status, names, "status")
         return
-    found = list(_validate_budget(new))
-    yield from found
-    if not found:
+    errors = list(_validate_budget(new))
+    yield from errors
+    if not errors:
         yield from validate_generic_meta(new, old, context, check_path_segment)
 
 

@@ -26,10 +26,10 @@ _Field = tuple[str, str, str]
 
 @cache
 def _table() -> dict[str, str]:
-    found: dict[str, str] = msgspec.json.decode(
+    names: dict[str, str] = msgspec.json.decode(
         resources.files("weir.validate").joinpath("gonames.json").read_bytes()
     )
-    return found
+    return names
 
 
 @cache

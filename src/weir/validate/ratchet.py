@@ -83,9 +83,9 @@ def volume_options(gates: Gates, old_spec: Document | None, raw: bool = False) -
 
 def toleration_gates(tolerations: Iterable[Any]) -> set[str]:
     """Return the gates that stored *tolerations* of a pod or of a claim's requests need."""
-    found = {TOLERATION_CEL for toleration in tolerations if toleration.get("expression")}
+    gates = {TOLERATION_CEL for toleration in tolerations if toleration.get("expression")}
     operators = (find_comparison(toleration.get("operator")) for toleration in tolerations)
-    return found | {operator.gate for operator in operators if operator is not None}
+    return gates | {operator.gate for operator in operators if operator is not None}
 
 
 def _affinity_gates(requirements: Iterable[Any]) -> set[str]:

@@ -182,10 +182,10 @@ class _Kept(NamedTuple):
 
 def _kept(spec: Document) -> _Kept:
     devices = spec.get("devices") or ()
-    found = [taint for device in devices for taint in device.get("taints") or ()]
-    found += [entry.get("taint") or {} for entry in spec.get("taints") or ()]
+    taints = [taint for device in devices for taint in device.get("taints") or ()]
+    taints += [entry.get("taint") or {} for entry in spec.get("taints") or ()]
     return _Kept(
-        {taint.get("effect") or "" for taint in found},
+        {taint.get("effect") or "" for taint in taints},
         {
             name
             for device in devices

@@ -117,17 +117,17 @@ def find_kind_problem(api_version: str, kind: str) -> FieldError | None:
     """
     if is_known_kind(api_version, kind):
         return None
-    said = f'no matches for kind "{kind}" in version "{api_version}"'
+    no_match = f'no matches for kind "{kind}" in version "{api_version}"'
     of_version = [row.kind for row in kinds.KINDS if row.api_version == api_version]
     if meant := closest(kind, of_version, _SURE):
-        return invalid("kind", kind, f"{said}: did you mean {meant}?")
+        return invalid("kind", kind, f"{no_match}: did you mean {meant}?")
     versions = list(dict.fromkeys(row.api_version for row in kinds.KINDS if row.kind == kind))
     group = api_version.rpartition("/")[0]
     same_group = [version for version in versions if version.rpartition("/")[0] == group]
     if same_group or (versions and ("." not in group or group.endswith(".k8s.io"))):
         meant = closest(api_version, same_group or versions, 0.0) or versions[0]
-        return invalid("apiVersion", api_version, f"{said}: did you mean {meant}?")
+        return invalid("apiVersion", api_version, f"{no_match}: did you mean {meant}?")
     known = {row.api_version for row in kinds.KINDS}
     if versions and api_version not in known and (meant := closest(api_version, known, _SURE)):
-        return invalid("apiVersion", api_version, f"{said}: did you mean {meant}?")
+        return invalid("apiVersion", api_version, f"{no_match}: did you mean {meant}?")
     return None

@@ -139,12 +139,12 @@ class Page:
 
     def metadata(self) -> dict[str, Any]:
         """Return the ListMeta."""
-        found: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        list_metadata: dict[str, Any] = {"resourceVersion": str(self.revision)}
         if self.continue_token:
-            found["continue"] = self.continue_token
+            list_metadata["continue"] = self.continue_token
             if self.remaining is not None:
-                found["remainingItemCount"] = self.remaining
-        return found
+                list_metadata["remainingItemCount"] = self.remaining
+        return list_metadata
 
 
 class Lists:

@@ -257,8 +257,8 @@ def tolerances_of(spec: Document) -> Tolerances:
     behavior = spec.get("behavior") or {}
 
     def of(way: str) -> float:
-        said = (behavior.get(way) or {}).get("tolerance")
-        return Tolerances().up if said is None else parse_quantity(str(said)).as_float()
+        tolerance = (behavior.get(way) or {}).get("tolerance")
+        return Tolerances().up if tolerance is None else parse_quantity(str(tolerance)).as_float()
 
     return Tolerances(of("scaleDown"), of("scaleUp"))
 
@@ -322,12 +322,12 @@ def _propose_resource(
             name = f"{resource}{which} resource utilization (percentage of request)"
     except MetricError as error:
         what = "usage" if target.get("averageValue") is not None else "utilization"
-        said = f"failed to get {resource} {what}: {error}"
+        message = f"failed to get {resource} {what}: {error}"
         if kind == "Resource":
             prefix = f"failed to get {resource} resource metric value"
-            raise _Failed("FailedGetResourceMetric", said, prefix) from None
+            raise _Failed("FailedGetResourceMetric", message, prefix) from None
         prefix = f"failed to get {container} container metric value"
-        raise _Failed("FailedGetContainerResourceMetric", said, prefix) from None
+        raise _Failed("FailedGetContainerResourceMetric", message, prefix) from None
     shown: dict[str, Any] = {"averageValue": _printed(found.value, binary=resource == "memory")}
     if found.utilization is not None:
         shown["averageUtilization"] = found.utilization

@@ -51,14 +51,14 @@ async def _resource(client: Client, namespace: str, selector: str, resource: str
     try:
         listed = await client.list(POD_METRICS, namespace, label_selector=selector)
     except (errors.ApiError, Unreachable) as error:
-        said = "the server could not find the requested resource (get pods.metrics.k8s.io)"
-        said = said if isinstance(error, errors.NotFound) else str(error)
-        return MetricError(f"unable to fetch metrics from resource metrics API: {said}")
-    found = listed.documents()
-    if not found:
+        message = "the server could not find the requested resource (get pods.metrics.k8s.io)"
+        message = message if isinstance(error, errors.NotFound) else str(error)
+        return MetricError(f"unable to fetch metrics from resource metrics API: {message}")
+    metrics = listed.documents()
+    if not metrics:
         return MetricError("no metrics returned from resource metrics API")
     samples: dict[str, Sample] = {}
-    for pod in found:
+    for pod in metrics:
         containers = [each for each in pod["containers"] if container in ("", each["name"])]
         if not containers or any(resource not in each["usage"] for each in containers):
             continue

@@ -115,10 +115,10 @@ class GarbageCollector(Controller):
         """Yield what follows for one object from the state of its owners and dependents."""
         if key.kind not in listers.caches:
             return
-        found = listers.get(key.kind, key.name, key.namespace)
-        if found is None:
+        document = listers.get(key.kind, key.name, key.namespace)
+        if document is None:
             return
-        item = self._read(found)
+        item = self._read(document)
         if item.deleting and ORPHAN in item.finalizers:
             yield from self._release(key, item, listers)
         elif item.deleting and FOREGROUND in item.finalizers:
@@ -208,10 +208,10 @@ class GarbageCollector(Controller):
         """Return whether an object waits in the foreground until its dependents are gone."""
         if key.kind not in listers.caches:
             return False
-        found = listers.get(key.kind, key.name, key.namespace)
-        if found is None:
+        document = listers.get(key.kind, key.name, key.namespace)
+        if document is None:
             return False
-        item = self._read(found)
+        item = self._read(document)
         return item.deleting and FOREGROUND in item.finalizers
 
 
@@ -221,8 +221,8 @@ def _elsewhere(key: ItemKey, item: Item, owner: Owner, listers: Listers) -> Iter
     if kind is None or not kind.namespaced or not listers.serves(NAMESPACES):
         return
     for namespace in listers.all(NAMESPACES):
-        found = listers.get(kind, owner.name, namespace["metadata"]["name"])
-        if found is not None and read_item(found).uid == owner.uid:
+        document = listers.get(kind, owner.name, namespace["metadata"]["name"])
+        if document is not None and read_item(document).uid == owner.uid:
             whom = ObjectReference(key.kind.kind, key.name, key.namespace, item.uid, key.kind.api_version)
             what = f"{kind.api_version}/{kind.kind}, namespace: {key.namespace}, name: {owner.name}, uid: {owner.uid}"
             text = f'ownerRef [{what}] does not exist in namespace "{key.namespace}"'
@@ -281,8 +281,8 @@ def read_item(found: Any, find: FindKind = find_kind) -> Item:
 def _is_gone(owner: Owner, namespace: str, listers: Listers) -> bool:
     if owner.kind is None or owner.kind not in listers.caches:
         return False  # a kind that is not in the table: decided by a live read
-    found = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
-    return found is None or read_item(found).uid != owner.uid
+    document = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
+    return document is None or read_item(document).uid != owner.uid
 
 
 def _key(kind: Kind, found: Any) -> ItemKey:

@@ -152,7 +152,7 @@ class Emptying(Steps):
 
     async def _unknown(self, context: ActionContext, left: RemainingContent) -> list[Resource]:
         """Return the namespaced resources of groups that weir does not know."""
-        found: list[Resource] = []
+        resources: list[Resource] = []
         try:
             groups = (await _page(context, "/apis")).get("groups") or ()
             for group in groups:
@@ -160,19 +160,19 @@ class Emptying(Steps):
                     continue
                 preferred = group["preferredVersion"]
                 listed = await _page(context, f"/apis/{preferred['groupVersion']}")
-                found += [
+                resources += [
                     Resource(group["name"], preferred["version"], each["name"])
                     for each in listed.get("resources") or ()
                     if each.get("namespaced") and {"list", "delete"} <= set(each.get("verbs") or ())
                 ]
         except ApiError as error:
             left.failures.append(f"discovery failed: {error}")
-        return found
+        return resources
 
 
 async def _page(context: ActionContext, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(await context.client.call("GET", path))
-    return found
+    page: dict[str, Any] = msgspec.json.decode(await context.client.call("GET", path))
+    return page
 
 
 def conditions_of(left: RemainingContent, present: Any, now: datetime) -> list[dict[str, Any]] | None:

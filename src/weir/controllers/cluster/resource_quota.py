@@ -126,14 +126,14 @@ class Recount(Steps):
 
 async def _served(context: ActionContext, wanted: Iterable[tuple[str, str]]) -> list[Kind]:
     """Return rows for the groups and plurals that the API serves, in the version it prefers."""
-    found = []
+    resources = []
     for group, plural in wanted:
         try:
             page = msgspec.json.decode(await context.client.call("GET", f"/apis/{group}"))
         except NotFound:
             continue
-        found.append(Kind(group, page["preferredVersion"]["version"], plural, plural))
-    return found
+        resources.append(Kind(group, page["preferredVersion"]["version"], plural, plural))
+    return resources
 
 
 def _count(used: Amounts, quota: Document, kind: Kind, documents: Iterable[Document]) -> None:

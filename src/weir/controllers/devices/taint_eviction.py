@@ -296,12 +296,12 @@ class DeviceTaintEviction(Controller):
         evicted = self._stats[rule.metadata.uid]
         effect = rule.spec.taint.effect
         if effect in EVICTING:
-            said = words.in_progress(self._pending_because_of(rule, listers), evicted)
+            state = words.in_progress(self._pending_because_of(rule, listers), evicted)
         elif effect == "None":
-            said = self._dry_run(rule, listers, now, evicted)
+            state = self._dry_run(rule, listers, now, evicted)
         else:
-            said = words.other_effect(evicted)
-        condition = words.changed(present, said, generation, now)
+            state = words.other_effect(evicted)
+        condition = words.changed(present, state, generation, now)
         if condition is not None:
             applied = {
                 "apiVersion": RULES.api_version,

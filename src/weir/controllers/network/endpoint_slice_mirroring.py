@@ -108,7 +108,7 @@ def _is_mirrored(written: Document, service: Document) -> bool:
 
 def _groups(written: Document) -> tuple[dict[Group, list[Endpoint]], int]:
     """Return the endpoints by address family and ports, and how many had to be left out."""
-    found: dict[Group, list[Endpoint]] = {}
+    groups: dict[Group, list[Endpoint]] = {}
     skipped = 0
     for subset in written.get("subsets") or ():
         ports = tuple(
@@ -126,8 +126,8 @@ def _groups(written: Document) -> tuple[dict[Group, list[Endpoint]], int]:
             endpoint |= {
                 name: address[name] for name in ("targetRef", "nodeName", "hostname") if address.get(name)
             }
-            found.setdefault((f"IPv{ip.version}", ports), []).append(endpoint)
-    return found, skipped
+            groups.setdefault((f"IPv{ip.version}", ports), []).append(endpoint)
+    return groups, skipped
 
 
 def _slice(written: Document, group: Group, endpoints: list[Endpoint]) -> dict[str, Any]:
@@ -155,18 +155,18 @@ def _same(present: Document, wanted: Document) -> bool:
             (e["addresses"][0], str(sorted(e.items(), key=str))) for e in each.get("endpoints") or ()
         )
 
-    said, asked = present["metadata"], wanted["metadata"]
+    metadata, wanted_metadata = present["metadata"], wanted["metadata"]
     return (
         listed(present) == listed(wanted)
-        and (said.get("labels") or {}) == asked["labels"]
-        and (said.get("annotations") or {}) == asked["annotations"]
+        and (metadata.get("labels") or {}) == wanted_metadata["labels"]
+        and (metadata.get("annotations") or {}) == wanted_metadata["annotations"]
     )
 
 
 def _change(present: Document, wanted: Document) -> dict[str, Any]:
-    said, asked = present["metadata"], wanted["metadata"]
-    changes: dict[str, Any] = {"resourceVersion": said["resourceVersion"]}
+    metadata, wanted_metadata = present["metadata"], wanted["metadata"]
+    changes: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
     for name in ("labels", "annotations"):
-        gone = {key: None for key in said.get(name) or () if key not in asked[name]}
-        changes[name] = {**gone, **asked[name]}
+        gone = {key: None for key in metadata.get(name) or () if key not in wanted_metadata[name]}
+        changes[name] = {**gone, **wanted_metadata[name]}
     return {"metadata": changes, "endpoints": wanted["endpoints"]}

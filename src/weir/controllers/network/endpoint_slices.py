@@ -98,15 +98,15 @@ class EndpointSlices(Controller):
 
 def endpoints_of(service: Document, pods: list[Pod], listers: Listers) -> dict[Group, list[Endpoint]]:
     """Return the endpoints of a Service by address family and ports."""
-    found: dict[Group, list[Endpoint]] = {}
+    groups: dict[Group, list[Endpoint]] = {}
     tolerated = bool(service["spec"].get("publishNotReadyAddresses"))
     for pod in pods:
         ports = tuple(sorted(ports_of(service, pod)))
         for family in families_of(service):
             if ip := address_of(pod, family):
                 endpoint = _endpoint(service, pod, ip, listers, tolerated)
-                found.setdefault((family, ports), []).append(endpoint)
-    return found
+                groups.setdefault((family, ports), []).append(endpoint)
+    return groups
 
 
 def _endpoint(service: Document, pod: Pod, ip: str, listers: Listers, tolerated: bool) -> Endpoint:

@@ -41,12 +41,12 @@ class Port:
 
     def document(self, *, named: bool) -> dict[str, Any]:
         """Return the port as the API spells it; *named* says whether an empty name is written."""
-        found: dict[str, Any] = {"port": self.number, "protocol": self.protocol}
+        port: dict[str, Any] = {"port": self.number, "protocol": self.protocol}
         if self.name or named:
-            found["name"] = self.name
+            port["name"] = self.name
         if self.app_protocol:
-            found["appProtocol"] = self.app_protocol
-        return found
+            port["appProtocol"] = self.app_protocol
+        return port
 
 
 class ServiceWatch:
@@ -64,12 +64,12 @@ class ServiceWatch:
         elif kind is PODS:
             if old is not None and new is not None and _face(old) == _face(new):
                 return
-            found: dict[str, None] = {}
+            keys: dict[str, None] = {}
             for pod in (old, new):
                 if pod is not None:
                     labels = pod.metadata.labels or {}
-                    found |= dict.fromkeys(self._selecting.of(pod.metadata.namespace, labels))
-            for name in found:
+                    keys |= dict.fromkeys(self._selecting.of(pod.metadata.namespace, labels))
+            for name in keys:
                 yield ServiceKey((new or old).metadata.namespace, name)
 
 
@@ -120,14 +120,14 @@ def pods_behind(service: Document, listers: Listers, *, terminating: bool) -> li
     selector, namespace = selector_of(service), service["metadata"]["namespace"]
     if selector is None:
         return []
-    found = [
+    pods = [
         pod
         for pod in listers.within(PODS, namespace)
         if not pod.terminated
         and (terminating or not pod.deleting)
         and selector.matches(pod.metadata.labels or {})
     ]
-    return sorted(found, key=lambda pod: str(pod.metadata.name))
+    return sorted(pods, key=lambda pod: str(pod.metadata.name))
 
 
 def address_of(pod: Pod, family: str) -> str:
@@ -138,13 +138,13 @@ def address_of(pod: Pod, family: str) -> str:
 
 def ports_of(service: Document, pod: Pod) -> list[Port]:
     """Return the Service's ports as this pod has them; one it does not have is left out."""
-    found = []
+    ports = []
     for each in service["spec"].get("ports") or ():
         number = _number(each, pod)
         if number is not None:
             protocol = each.get("protocol", "TCP")
-            found.append(Port(each.get("name", ""), number, protocol, each.get("appProtocol", "")))
-    return found
+            ports.append(Port(each.get("name", ""), number, protocol, each.get("appProtocol", "")))
+    return ports
 
 
 def _number(service_port: Document, pod: Pod) -> int | None:

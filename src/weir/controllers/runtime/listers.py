@@ -74,13 +74,13 @@ def _claims_of(pod: Pod) -> Sequence[str]:
 
 def volume_claims_of(pod: Pod, *, ephemeral: bool = True) -> list[str]:
     """Return the names of the PersistentVolumeClaims of a pod; of *ephemeral* volumes, too."""
-    found = []
+    claims = []
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            found.append(volume.persistent_volume_claim.claim_name)
+            claims.append(volume.persistent_volume_claim.claim_name)
         elif ephemeral and volume.ephemeral is not None:
-            found.append(f"{pod.metadata.name}-{volume.name}")
-    return found
+            claims.append(f"{pod.metadata.name}-{volume.name}")
+    return claims
 
 
 def _volume_claims_of(pod: Pod) -> Sequence[str]:
@@ -156,13 +156,13 @@ class Listers:
 
     def pods_on(self, node: str) -> list[Pod]:
         """Return every pod bound to *node*, ended ones too, in the order of their names."""
-        found: list[Pod] = self.caches[PODS].by_index("node", node)
-        return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+        pods: list[Pod] = self.caches[PODS].by_index("node", node)
+        return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
 
     def pods_ending(self, how: str) -> list[Pod]:
         """Return the pods that are being deleted (*how* is `deleting`) or that ended otherwise (`ended`)."""
-        found: list[Pod] = self.caches[PODS].by_index("end", how)
-        return found
+        pods: list[Pod] = self.caches[PODS].by_index("end", how)
+        return pods
 
     def owned(self, kind: Kind, uid: str) -> list[Any]:
         """Return the objects of *kind* that the object with *uid* controls."""
@@ -190,8 +190,8 @@ class Listers:
 
     def pods_with_volume_claim(self, namespace: str, claim: str) -> list[Pod]:
         """Return the pods with a volume from the PersistentVolumeClaim, in the order of their names."""
-        found: list[Pod] = self.caches[PODS].by_index("volume claim", f"{namespace}/{claim}")
-        return sorted(found, key=lambda pod: pod.metadata.name)
+        pods: list[Pod] = self.caches[PODS].by_index("volume claim", f"{namespace}/{claim}")
+        return sorted(pods, key=lambda pod: pod.metadata.name)
 
     def count(self, kind: Kind) -> int:
         """Return how many objects of *kind* there are."""

@@ -51,13 +51,13 @@ class AttributesClassProtection(Controller):
 
     def reconcile(self, key: ClassKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the end of a class that waits for its last user."""
-        found = listers.get(CLASSES, key.name)
-        if found is None or not found["metadata"].get("deletionTimestamp"):
+        attributes_class = listers.get(CLASSES, key.name)
+        if attributes_class is None or not attributes_class["metadata"].get("deletionTimestamp"):
             return
         for kind in (VOLUMES, CLAIMS):
             if any(key.name in _used(kind, document) for document in listers.all(kind)):
                 return
-        yield from unprotect(CLASSES, found, PROTECTION)
+        yield from unprotect(CLASSES, attributes_class, PROTECTION)
 
 
 def _used(kind: Kind, document: Mapping[str, Any] | None) -> set[str]:

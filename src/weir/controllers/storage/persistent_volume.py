@@ -148,8 +148,8 @@ class PersistentVolumes(Controller):
                 yield from self._report(key, claim, "Warning", "FailedBinding", text)
                 yield from _pending(claim)
             return
-        found = listers.get(CLASSES, class_of(claim)) if class_of(claim) else None
-        waits = found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        storage_class = listers.get(CLASSES, class_of(claim)) if class_of(claim) else None
+        waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         volume = find_volume(claim, listers.all(VOLUMES), waits=waits)
         if volume is not None:
             yield from _join(volume, claim)
@@ -161,7 +161,7 @@ class PersistentVolumes(Controller):
             yield Patch(CLAIMS, key.name, key.namespace, patch)
         else:
             yield from _pending(claim)
-            yield from self._wait(key, claim, found, waits, listers)
+            yield from self._wait(key, claim, storage_class, waits, listers)
 
     def _wait(
         self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, listers: Listers
@@ -194,9 +194,9 @@ class PersistentVolumes(Controller):
         self, key: ClaimKey, claim: Document, type: str, reason: str, message: str
     ) -> Iterator[Action]:
         """Yield an event, unless it is what was reported last."""
-        said = (claim["metadata"]["uid"], reason, message)
-        if self._reported.get(key) != said:
-            self._reported[key] = said
+        event = (claim["metadata"]["uid"], reason, message)
+        if self._reported.get(key) != event:
+            self._reported[key] = event
             yield Record(about(claim, CLAIMS), type, reason, message)
 
 

@@ -85,8 +85,8 @@ def restoring(template: Document) -> dict[str, Any]:
 
     Names are in order at every depth: Kubernetes' own tools compare what a revision holds byte by byte.
     """
-    found: dict[str, Any] = {"spec": {"template": _in_order({**template, "$patch": "replace"})}}
-    return found
+    patch: dict[str, Any] = {"spec": {"template": _in_order({**template, "$patch": "replace"})}}
+    return patch
 
 
 def _in_order(value: Any) -> Any:

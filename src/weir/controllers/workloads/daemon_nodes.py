@@ -37,16 +37,16 @@ def daemon_tolerations(tolerations: Sequence[Toleration], *, host_network: bool)
     >>> daemon_tolerations([mine], host_network=False)[0].toleration_seconds is None
     True
     """
-    found = list(tolerations)
+    merged = list(tolerations)
     for key, effect in wellknown.daemon_taints(host_network=host_network):
         entry = Toleration(key, "Exists", "", effect)
-        for position, present in enumerate(found):
+        for position, present in enumerate(merged):
             if present.identity == entry.identity:
-                found[position] = entry
+                merged[position] = entry
                 break
         else:
-            found.append(entry)
-    return found
+            merged.append(entry)
+    return merged
 
 
 def should_run(pod: core.Pod, node: Node, gates: Gates, evaluate: Evaluate | None = None) -> ShouldRun:

@@ -89,8 +89,8 @@ class DaemonSets(Controller):
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self.lost.changed(old, new)
-            found = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
-            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield DaemonKey(namespace, name)
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
             yield EveryDaemonSet()

@@ -66,8 +66,8 @@ class Deployments(Controller):
             metadata = (new or old)["metadata"]
             yield DeploymentKey(metadata["namespace"], metadata["name"])
         elif kind is REPLICASETS:
-            found = {owner_key(old, DEPLOYMENTS), owner_key(new, DEPLOYMENTS)} - {None}
-            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = {owner_key(old, DEPLOYMENTS), owner_key(new, DEPLOYMENTS)} - {None}
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield DeploymentKey(namespace, name)
         elif kind is PODS and new is None and (owner := owner_key(old, REPLICASETS)) is not None:
             yield PodGoneKey(*owner)

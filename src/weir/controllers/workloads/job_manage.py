@@ -100,13 +100,13 @@ class JobManage:
         taken = {*self._tally.done, *self._tally.lost, *(index_of(pod) for pod in self._tally.active)}
         if self._tally.waits:
             taken |= {index_of(pod) for pod in self._tally.pods if pod.deleting and not pod.terminated}
-        found: list[int] = []
+        indexes: list[int] = []
         for index in range(self._tally.completions or 0):
-            if len(found) == count:
+            if len(indexes) == count:
                 break
             if index not in taken:
-                found.append(index)
-        return found
+                indexes.append(index)
+        return indexes
 
     def _start_by_index(self, missing: int) -> tuple[list[Action], datetime | None]:
         """Start pods whose index may be tried again; each index has its own pauses."""

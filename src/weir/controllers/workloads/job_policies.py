@@ -20,13 +20,13 @@ def parse_indexes(text: str | None, completions: int) -> frozenset[int]:
     >>> sorted(parse_indexes("1-3,5,x,9", 6))
     [1, 2, 3, 5]
     """
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in (text or "").split(","):
         first, dash, last = part.partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
             continue
-        found.update(range(int(first), min(int(last if dash else first), completions - 1) + 1))
-    return frozenset(found)
+        indexes.update(range(int(first), min(int(last if dash else first), completions - 1) + 1))
+    return frozenset(indexes)
 
 
 def print_indexes(indexes: Iterable[int]) -> str:
@@ -77,13 +77,13 @@ def handle(policy: Document | None, pod: Pod) -> Handling:
             container = _container(pod, rule["onExitCodes"])
             if container is not None and container.terminated is not None:
                 code = container.terminated.get("exitCode")
-                said = f"Container {container.name} for pod {name} failed with exit code {code}"
-                return Handling(action, f"{said} matching {action} rule at index {number}")
+                cause = f"Container {container.name} for pod {name} failed with exit code {code}"
+                return Handling(action, f"{cause} matching {action} rule at index {number}")
         elif rule.get("onPodConditions"):
             matched = _condition(pod, rule["onPodConditions"])
             if matched:
-                said = f"Pod {name} has condition {matched}"
-                return Handling(action, f"{said} matching {action} rule at index {number}")
+                cause = f"Pod {name} has condition {matched}"
+                return Handling(action, f"{cause} matching {action} rule at index {number}")
     return Handling()
 
 

@@ -64,8 +64,8 @@ class ReplicaSets(Controller):
             yield ReplicaSetKey(metadata["namespace"], metadata["name"])
             return
         self._lost.changed(old, new)
-        found = {owner_key(old, self.kind), owner_key(new, self.kind)} - {None}
-        for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+        owners = {owner_key(old, self.kind), owner_key(new, self.kind)} - {None}
+        for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
             yield ReplicaSetKey(namespace, name)
 
     def reconcile(self, key: ReplicaSetKey, listers: Listers, now: datetime) -> Iterator[Action]:

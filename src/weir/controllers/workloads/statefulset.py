@@ -73,8 +73,8 @@ class StatefulSets(Controller):
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self._lost.changed(old, new)
-            found = {owner_key(old, STATEFULSETS), owner_key(new, STATEFULSETS)} - {None}
-            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = {owner_key(old, STATEFULSETS), owner_key(new, STATEFULSETS)} - {None}
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield StatefulSetKey(namespace, name)
 
     def reconcile(self, key: StatefulSetKey, listers: Listers, now: datetime) -> Iterator[Action]:
