@@ -20,9 +20,11 @@ Nothing is imported until it is used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as typing has it, which is not imported before weir.cli.start handles Ctrl-C
 if TYPE_CHECKING:
+    from typing import Any
+
     from weir.gates import Gates
     from weir.library import compile, explain, load, tolerates, untolerated, validate, what_if
     from weir.simulation.cluster import Cluster

@@ -1,7 +1,7 @@
 """Process entry point: Ctrl-C ends the process silently until the command is parsed.
 
 Importing the rest takes a tenth of a second, in which Python would print a traceback. `weir.cli.main.run` handles the
-signal afterwards. Only `signal` is imported before that.
+signal afterwards. Only `signal` and what Python's own start needs are imported before that.
 """
 
 import signal

@@ -23,7 +23,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["weir.cli.main", "click", "click.core"])
+@pytest.mark.parametrize("module", ["typing", "weir.cli.main", "click", "click.core"])
 def test_ctrl_c_during_an_import_says_nothing(module):
     code = INTERRUPTED_IMPORT.format(module=module)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
