@@ -22,13 +22,13 @@ ENTRIES = [
     {"key": "kernel", "operator": "SemverGt", "value": "5.15.0"},
 ]
 EXPRESSION = "taint.key == 'zone' && taint.value.startsWith('eu-')"
-KINDS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod")
-_GROUPS = {"Pod": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}
+KINDS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Pod")
+_GROUPS = {"Pod": "v1", "CronJob": "batch/v1"}
 SERVER_SIDE = ("apply", "--server-side", "-f", "-")
 CLIENT_SIDE = ("apply", "-f", "-")
 ORDERS = {
-    "client-first": (CLIENT_SIDE, CLIENT_SIDE, SERVER_SIDE, SERVER_SIDE, CLIENT_SIDE, SERVER_SIDE),
-    "server-first": (SERVER_SIDE, SERVER_SIDE, CLIENT_SIDE, CLIENT_SIDE, SERVER_SIDE, CLIENT_SIDE),
+    "client-first": (CLIENT_SIDE, CLIENT_SIDE, SERVER_SIDE, CLIENT_SIDE, SERVER_SIDE),
+    "server-first": (SERVER_SIDE, SERVER_SIDE, CLIENT_SIDE, CLIENT_SIDE, SERVER_SIDE),
 }
 
 
@@ -49,12 +49,9 @@ def manifest(kind: str, form: str, name: str) -> Document:
         made["spec"] = template["spec"]
         made["metadata"] |= template["metadata"]
         return made
-    if kind in ("Job", "CronJob"):
+    if kind == "CronJob":
         template["spec"]["restartPolicy"] = "Never"
-        job: Document = {"template": template}
-        if kind == "Job":
-            job["suspend"] = True
-        made["spec"] = job if kind == "Job" else {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+        made["spec"] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}}
         return made
     made["spec"] = {"selector": {"matchLabels": labels}, "template": template}
     return made
@@ -103,11 +100,21 @@ def play(
 
 def differs(kubectl: Kubectl, text: str, *more: str) -> bool:
     """Return whether `kubectl diff` keeps showing something; a status that moves on is shown once."""
-    for attempt in range(4):
-        time.sleep(attempt)
+    for seconds in (0.0, 0.5):
+        time.sleep(seconds)
         if not kubectl("diff", *more, "-f", "-", stdin=text)[0]:
             return False
     return True
+
+
+def shows_more(seen: Seen, plain: Seen) -> list[str]:
+    """Return in which respects *seen* shows a change that a *plain* object does not show."""
+    quiet = Seen(seen.command, "unchanged", "", False, False, "", "")
+    return [
+        f"{name}: {mine} instead of {other}"
+        for name, mine, other, none in zip(Seen._fields, seen, plain, quiet, strict=True)
+        if mine not in (other, none)
+    ]
 
 
 def as_stored(seen: Seen) -> Seen:
@@ -150,13 +157,8 @@ def _content(live: Document) -> Document:
         for key, value in (metadata.get("annotations") or {}).items()
         if not key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "deprecated.daemonset"))
     }
-    labels = {  # the API server gives a Job its own identity here, or not, by what shares a map with what
-        key: value
-        for key, value in (metadata.get("labels") or {}).items()
-        if not key.startswith("batch.kubernetes.io/") and key not in ("controller-uid", "job-name")
-    }
     kept = {
-        "labels": labels,
+        "labels": metadata.get("labels"),
         "annotations": annotations,
         "generation": metadata.get("generation"),
     }
