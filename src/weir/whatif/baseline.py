@@ -31,6 +31,7 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
         return one.pod not in departures or abs(one.after - departures[one.pod]) > _SAME_TIME
 
     leaving = tuple(filter(is_new, forecast.leaving))
+    later = dict(baseline.later)
     loops = {**loops, **_loops_anyway(forecast, baseline, leaving)}
     return replace(
         forecast,
@@ -41,6 +42,9 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
         hindered=tuple(turn for turn in forecast.hindered if turn.pod not in hindered),
         budgets=tuple(each for each in forecast.budgets if _budget_key(each) not in budgets),
         anyway=len(forecast.leaving) - len(leaving),
+        later=tuple(
+            (pod, at) for pod, at in forecast.later if pod not in later or abs(at - later[pod]) > _SAME_TIME
+        ),
         settled=forecast.settled or (not forecast.ended_early and _only_loops(forecast, loops)),
         baseline=baseline,
     )

@@ -143,13 +143,20 @@ class Forecast:
 
     control_plane: str = ""  #: why a copy of the whole control plane was run; "": it was not
     ended_early: bool = False  #: so much went on that what comes after `looked` was not looked at
+    later: tuple[tuple[str, timedelta], ...] = ()  #: pods that are to leave after `looked`, and when
     baseline: Forecast | None = field(default=None, repr=False)  #: of the cluster without the change
 
     @property
     def touches(self) -> bool:
         """Whether anything happens to pods or budgets."""
         return bool(
-            self.leaving or self.circles or self.workloads or self.budgets or self.helped or self.hindered
+            self.leaving
+            or self.later
+            or self.circles
+            or self.workloads
+            or self.budgets
+            or self.helped
+            or self.hindered
         )
 
     @property

@@ -152,6 +152,16 @@ class Horizon:
                 return False
         return not self._others_leave(circling)
 
+    def later(self, circling: set[str]) -> list[tuple[str, timedelta]]:
+        """Return the pods that are to leave after what was looked at, and when; those of loops apart."""
+        stays = {
+            life.key
+            for life in self._history.lives.values()
+            if life.left is None and self._workload_of(life) not in circling
+        }
+        found = {(pod, at) for pod, at in self._evictions() if pod in stays and at > self._cluster.now}
+        return sorted(((pod, at - self._now) for pod, at in found), key=lambda each: (each[1], each[0]))
+
     def _suspend(self, circling: set[str]) -> None:
         """Leave the pods of workloads alone that are known to loop: they would use up the looking ahead."""
         if isinstance(self._cluster, ForecastCluster):

@@ -64,6 +64,8 @@ def report(
         "gates": dict(known),
         "notConsidered": list(not_considered),
     }
+    if found.later:
+        document["leavingLater"] = [{"pod": pod, "afterSeconds": _seconds(at)} for pod, at in found.later]
     if found.ended_early:
         document["endedEarly"] = True
     if found.baseline is not None and found.baseline.circles:

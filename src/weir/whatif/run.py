@@ -354,6 +354,7 @@ class _Run:
             {life.key: life.uid for life in history.there_at_the_change()},
             differs,
             ended_early=self._horizon.too_much,
+            later=tuple(self._horizon.later({each.workload for each in circles})),
         )
 
     def _waiting(self) -> Iterator[Pod]:

@@ -66,6 +66,10 @@ def headline(found: Forecast) -> str:
             said += ", and has nowhere to go" if number == 1 else ", and none finds a place"
         else:
             said += f"; {lost} of them {'has' if lost == 1 else 'have'} nowhere to go"
+    if later := len(found.later):
+        leave = "leaves later," if later == 1 else "leave later, the first"
+        leave = f"{counted(later, 'pod')} {leave} after {duration(found.later[0][1])}"
+        said = f"{said}; {leave}" if number else leave
     if more := found.others_lost:
         said += (
             f"; {counted(more, 'more pod' if lost else 'pod')} {'has' if more == 1 else 'have'} nowhere to go"
@@ -77,6 +81,8 @@ def headline(found: Forecast) -> str:
     if any(name.startswith("node/") for name in found.changed):
         stay = "stays" if found.staying == 1 else "stay"
         said += f"; {counted(found.staying, 'pod')} on the changed nodes {stay}"
+        if later and found.staying:
+            said += " until then"
     return f"{said}."
 
 
@@ -264,4 +270,7 @@ def looked(found: Forecast) -> str:
         return f"Looked {far} ahead; the circles go on."
     if not found.settled:
         return f"Looked {far} ahead; something still goes on there (--until looks further)."
+    if found.later:
+        leave = "leaves" if len(found.later) == 1 else "leave"
+        return f"Looked {far} ahead; {counted(len(found.later), 'pod')} {leave} after that (--until looks further)."
     return f"Looked {far} ahead, and all is quiet there."

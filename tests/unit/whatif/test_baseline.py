@@ -50,6 +50,28 @@ def test_loops_do_not_use_up_the_looking_ahead(monkeypatch):
     ]
 
 
+def test_pods_that_leave_beyond_the_horizon_are_not_said_to_stay():
+    question = Asked(ALL_FEATURES, NOW, 600.0)
+    found = what_if(looping_cluster(), [taint("calm", "hot:NoExecute")], question)
+    assert [at for _, at in found.later] == [timedelta(seconds=1000)]
+    assert (found.leaving, found.staying) == ((), 1)
+    assert words.headline(found) == (
+        "1 pod leaves later, after 16 min 40 s; 1 pod on the changed nodes stays until then."
+    )
+    assert words.looked(found).endswith("1 pod leaves after that (--until looks further).")
+    again = what_if(looping_cluster(), [taint("calm", "hot:NoExecute"), Cordon(Nodes(("hot",)))], question)
+    assert again.later == found.later
+
+
+def test_pods_that_leave_beyond_the_horizon_anyway_are_no_effect_of_the_change():
+    documents = looping_cluster()
+    documents[1]["spec"] = {"taints": [HOT]}
+    found = what_if(documents, [Cordon(Nodes(("calm",)))], Asked(ALL_FEATURES, NOW, 600.0))
+    assert found.baseline is not None
+    assert (found.later, len(found.baseline.later)) == ((), 1)
+    assert words.headline(found) == "No pod leaves; 1 pod on the changed nodes stays."
+
+
 def test_an_answer_that_ends_early_says_so_first(monkeypatch):
     monkeypatch.setattr(horizon, "MOST_WRITES", 50)
     monkeypatch.setattr(horizon, "MOST_WRITES_A_POD", 0)
