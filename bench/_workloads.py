@@ -157,22 +157,6 @@ def claimed(nodes: int, pods: int) -> Callable[[System], Measured]:
     return measure
 
 
-def created(pods: int) -> Callable[[System], Measured]:
-    """Durable creates a second of pods that no scheduler takes."""
-
-    def measure(system: System) -> Measured:
-        with Generator(system.target) as generator:
-            _furnish(generator, [])
-            made = [_pod(f"pod-{number}", schedulerName="nobody") for number in range(pods + WARM)]
-            generator.finish(_creates(generator.target, made[pods:]))
-            requests, measured = _creates(generator.target, made[:pods]), Measured(0.0, pods)
-            with _counted(system, generator, measured):
-                measured.value = pods / generator.finish(requests)
-            return measured
-
-    return measure
-
-
 def listed(pods: int, times: int = 9) -> Callable[[System], Measured]:
     """Milliseconds until a LIST of all pods has arrived, the median."""
 

@@ -4,7 +4,9 @@ Every workload is done by both systems alternately, three rounds (`ROUNDS=5` for
 a control plane of its own. A figure is the median of weir's rounds, its baseline that of Kubernetes', its ratio the
 median of the rounds' ratios with their range behind it. Below it stand the processor time of all processes for each
 pod, process by process, and what the load generator took of the machine.
-Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and etcd, and says so where there are none.
+The clients are on client-go (bench/clientgo), with uniform and with diverse pods, both systems over TLS. The workloads
+after those have a generator (bench/_generator.py) whose requests are alike: README shows none of them.
+Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN), Go and etcd, and says so where there are none.
 """
 
 from __future__ import annotations
@@ -16,20 +18,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench import Figure
+from bench._client_go import asked, program
 from bench._systems import Start, System, is_kubernetes_built, kubernetes, weir
 from bench._workloads import (
     Measured,
-    bound,
     claimed,
-    created,
     evicted,
     fanned_out,
     held,
-    listed,
     rolled_out,
 )
 
 ROUNDS = 3
+WORKLOAD_CONTROLLERS = ("deployment", "replicaset", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,36 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("2,000 pods on 1,000 nodes, created to bound", "pods/s", bound(1_000, 2_000), 8),
-    Workload("5,000 pods on 5,000 nodes, created to bound", "pods/s", bound(5_000, 5_000), 10),
+    *(
+        Workload(f"{words}, {pods} pods", unit, measure, aim, controllers, is_less_better=unit == "ms")
+        for pods, diverse in (("uniform", False), ("diverse", True))
+        for words, unit, measure, aim, controllers in (
+            ("created", "1/s", asked("create", 2_000, diverse=diverse), 2, ()),
+            (
+                "created and bound on 1,000 nodes",
+                "pods/s",
+                asked("bound", 2_000, diverse=diverse, nodes=1_000),
+                3,
+                (),
+            ),
+            ("list of 5,000", "ms", asked("list", 5_000, diverse=diverse, seconds=True), 1.5, ()),
+            ("informer of 5,000", "ms", asked("informer", 5_000, diverse=diverse, seconds=True), 1.5, ()),
+            (
+                "of Deployments, bound",
+                "pods/s",
+                asked("deployments", 1_000, diverse=diverse, nodes=200),
+                3,
+                WORKLOAD_CONTROLLERS,
+            ),
+            (
+                "of Jobs, bound",
+                "pods/s",
+                asked("jobs", 1_000, diverse=diverse, nodes=200),
+                3,
+                WORKLOAD_CONTROLLERS,
+            ),
+        )
+    ),
     Workload(
         "2,000 pods with claim templates on 200 nodes, created to bound",
         "pods/s",
@@ -55,8 +84,6 @@ WORKLOADS = (
         8,
         ("resourceclaim",),
     ),
-    Workload("durable pod creates", "1/s", created(5_000), 8),
-    Workload("list of 5,000 pods", "ms", listed(5_000), 8, is_less_better=True),
     Workload("events to 100 watchers", "1/s", fanned_out(100, 300), 5),
     Workload(
         "10,000 pods evicted by a taint on 100 nodes",
@@ -87,6 +114,9 @@ WORKLOADS = (
 
 def run() -> list[Figure]:
     if not is_kubernetes_built():
+        return []
+    if program() is None:
+        print("the clients of the bench are on client-go, which needs Go", file=sys.stderr)
         return []
     rounds, only = int(os.environ.get("ROUNDS", ROUNDS)), os.environ.get("ONLY", "")
     figures: list[Figure] = []

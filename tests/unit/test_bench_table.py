@@ -30,8 +30,11 @@ def test_each_bench_runs_once_and_kubernetes_stands_beside_only_where_it_ran():
 
     text = written(README.read_text(), "2 cores", run)
     assert len(ran) == len(set(ran))
-    assert "Measured on 2 cores.\n" in text
-    assert "| pods created and bound, 1,000 nodes | 1,234 pods a second | 62 pods a second | 20.0 |" in text
+    assert "Measured on 2 cores; beside Kubernetes by a client on client-go.\n" in text
+    assert (
+        "| created and bound on 1,000 nodes, diverse pods | 1,234 pods a second | 62 pods a second | 20.0 |"
+        in text
+    )
     assert "| a day of 1,000 nodes with taint churn, under virtual time | 1,234 s |  |  |" in text
     assert text.count(OPENING) == text.count(CLOSING) == 1
     assert text.partition(OPENING)[0] == README.read_text().partition(OPENING)[0]
@@ -41,7 +44,7 @@ def test_what_was_not_measured_has_no_line():
     text = written(
         README.read_text(), "2 cores", lambda bench: [] if bench == "kubernetes" else figures(bench)
     )
-    assert "durable pod creates" not in text.partition(OPENING)[2].partition(CLOSING)[0]
+    assert "diverse pods" not in text.partition(OPENING)[2].partition(CLOSING)[0]
 
 
 def test_a_readme_without_a_place_for_the_table_is_refused():
