@@ -30,16 +30,20 @@ FEEDERS = {
     "weir.apiserver.registry.codec._prefix_of": "_prefix_of('/registry/pods/' + t + '/')",
     "weir.apiserver.transport.bodies._manager": "_manager(t.encode())",
     "weir.apiserver.transport.bodies._media_type": "_media_type(t.encode())",
+    "weir.apiserver.transport.protobuf._message_name": "_message_name(t, t)",
+    "weir.apiserver.transport.protobuf._type_meta": "_type_meta(t[-100:], t)",
     "weir.apiserver.transport.negotiation.negotiate": "negotiate('application/json;x=' + t)",
     "weir.apiserver.transport.paths.parse": "parse('GET', '/api/v1/namespaces/' + t)",
     "weir.apiserver.webhooks.matching._compiled": "_compiled('object.x == ' + repr(t))",
     "weir.cel.codegen.compile._compiled": "_codes('def f():\\n return ' + repr(t))",
-    "weir.cel.library.regex.compile_regex": "compile_regex('a' + t[-2000:])",
+    "weir.cel.library.regex.compile_regex": "searched(t)",
     "weir.cel.library.semver._parse": "_remembered(t, False); _remembered('1.0.0-' + t, True)",
     "weir.controllers.runtime.controller_refs._read_selector": "_read_selector(dumps({t: 'a'}).encode())",
-    "weir.customresources.values._regex": "_regex('a' + t[-300:])",
     "weir.devices.eviction.moment": "moment(t)",
     "weir.devices.expression.check_expression": "check_expression('device.driver == ' + repr(t))",
+    # each entry is wrong, and what is said of it repeats the value
+    "weir.lowering.annotated._read": "_read('[&a {key: k, operator: Gt, value: ' + t[-2000:] + '}' + ',*a' * 60 + ']')",
+    "weir.lowering.taint_keys._named": "_named('taint.key == ' + repr(t[-900:]))",
     "weir.lowering.tolerations._judge": "extended_verdict([{'key': t, 'operator': 'Gt'}], Triple(t, d, t))",
     "weir.lowering.tolerations._read_originals": "_read_originals(dumps({t: {'key': t}}), 'x')",
     "weir.lowering.triples._row": "read_table({'data': {t: dumps([t, t, t, t])}})",
@@ -59,6 +63,16 @@ FEEDERS = {
 }
 #: What a feeder needs beside its module.
 PREPARED = {
+    # the largest automaton that RE2 builds, and the longest pattern that Python's engine is given
+    "weir.cel.library.regex.compile_regex": """
+from random import Random
+from weir.cel.work import begin
+read = "".join(Random(1).choices("ab", k=2000))
+def searched(t):
+    begin(10**9)
+    compile_regex("^" + t[-500:])
+    compile_regex("(a|b)*a(a|b){12}c" + t[-2000:]).test(read)
+""",
     "weir.objects.requests._plain_requests": """
 def plain(t):
     _plain_requests((((), tuple((piece, '1') for piece in pieces(t))),))

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
-from weir.cel.library.regex import Regex, RegexError
+from weir.cel.library.regex import RegexError, paid_regex
 from weir.cel.values import CostLimitExceeded
 from weir.cel.work import MOST_PATTERN_WORK, begin
 from weir.customresources.formats import CHECKS
@@ -271,15 +270,10 @@ def _string_errors(value: str, bounds: Mapping[str, Any], at: str) -> Iterable[F
         yield _invalid(at, value, f"should be at least {least} chars long")
     elif pattern := bounds.get("pattern"):
         try:
-            if not _regex(pattern).test(value):
+            if not paid_regex(pattern).test(value):
                 yield _invalid(at, value, f"should match '{pattern}'")
         except RegexError as error:
             yield _invalid(at, value, f"should match '{pattern}, but pattern is invalid: {error}'")
-
-
-@lru_cache(maxsize=1024)
-def _regex(pattern: str) -> Regex:
-    return Regex(pattern)
 
 
 def _number_errors(value: float, kind: str, schema: Schema, at: str) -> Iterable[FieldError]:

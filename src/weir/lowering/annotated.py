@@ -10,11 +10,12 @@ are made of it, and adds fields that nobody owns to DaemonSets. The list may use
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from weir.caches import bounded
 from weir.lowering.names import ANNOTATED, marker_key, toleration_hash
-from weir.lowering.tolerations import CEL, ENTRY_FIELDS, EVERY_FORM, is_extended
+from weir.lowering.tolerations import CEL, ENTRY_FIELDS, EVERY_FORM, MOST_ORIGINALS, is_extended
 from weir.objects.manifest import ManifestError, read_values
 from weir.validate.tolerations import validate_tolerations
 
@@ -22,6 +23,9 @@ Document = dict[str, Any]
 
 #: The text of the annotation: a webhook reads it.
 LONGEST: Final = 16 * 1024
+#: What is said of the annotation: each entry may be wrong in some ways, and every error repeats what it is about.
+_MOST_ERRORS: Final = 10
+_LONGEST_ERROR: Final = 300
 _FIELDS: Final = ENTRY_FIELDS | {"expression"}
 
 
@@ -81,8 +85,11 @@ def _read(text: str) -> tuple[tuple[Document, ...], tuple[str, ...]]:
     entries = values[0]
     if len(values) != 1 or not isinstance(entries, list) or not all(map(_is_entry, entries)):
         return (), (": Invalid value: must be a list of tolerations",)
+    if len(entries) > MOST_ORIGINALS:  # aliases make thousands of a short text
+        return (), (f": Too many: must have at most {MOST_ORIGINALS} items",)
     spelt = [_in_own_field(entry) for entry in entries]
-    errors = tuple(str(error) for error in validate_tolerations(spelt, "", EVERY_FORM))
+    found = map(str, islice(validate_tolerations(spelt, "", EVERY_FORM), _MOST_ERRORS))
+    errors = tuple(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…" for text in found)
     return tuple(map(_as_operator, entries)), errors
 
 

@@ -31,7 +31,7 @@ def keys_of(tolerations: Iterable[Mapping[str, Any]]) -> Keys:
     return found
 
 
-@bounded(4096, longest=1024)
+@bounded(512, longest=1024)
 def _named(expression: str) -> Keys:
     try:
         return keys_named(expression)

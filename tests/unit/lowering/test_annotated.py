@@ -68,6 +68,7 @@ def test_it_is_a_list_in_yaml_or_json_with_every_operator(text):
         ("- {key: a, operator: Foo}", "[0].operator: Unsupported value"),
         ("[", "the annotation:1:2"),
         ("- {key: a}\n" * 2000, "Too long"),
+        ("[&a {key: a, operator: Exists}" + ", *a" * 900 + "]", "Too many"),
     ],
 )
 def test_what_is_wrong_with_it_is_said_where_it_is_written_down(text, problem):
@@ -129,3 +130,10 @@ def test_a_daemonset_gets_fields_that_no_author_wrote_and_they_follow_its_annota
 def test_extended_entries_of_a_daemonset_stand_in_one_place():
     refusal = daemonset(template(GT, tolerations=[OTHER]))
     assert refusal.code == 422 and "not in both" in refusal.message
+
+
+def test_what_is_said_of_an_annotation_is_short():
+    """A pod's text of 4 KB said 3 MB, which the operator remembered."""
+    text = "[&a {key: k, operator: Gt, value: " + "y" * 2000 + "}" + ", *a" * 250 + "]"
+    problems = annotation_problems({"metadata": {"annotations": {ANNOTATED: text}}})
+    assert problems and sum(map(len, problems)) < 5_000

@@ -26,6 +26,8 @@ _COUNT: Final = re.compile(r"\{(\d{1,3})(,(\d{0,3}))?\}")
 _QUANTIFIERS: Final = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 #: Longest attempt of a pattern that may start anywhere.
 _MOST_FIXED: Final = 64
+#: Longest pattern that is translated: `re` keeps the last 512 it compiled, however large.
+_LONGEST: Final = 512
 
 
 class _Item(NamedTuple):
@@ -47,6 +49,8 @@ def translate(pattern: str) -> str | None:
     '\\\\A[z][o][n][e][\\\\-][a][12]\\\\Z'
     >>> translate("(a+)+$")
     """
+    if len(pattern) > _LONGEST:
+        return None
     anchored = pattern.startswith("^")
     body = pattern[1:] if anchored else pattern
     ends = body.endswith("$") and not body.endswith("\\$")
