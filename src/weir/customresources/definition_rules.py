@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.customresources.definition import is_true
+from weir.customresources.conditions import is_true
 from weir.customresources.embedded import validate_embedded
 from weir.customresources.group_approval import validate_approval
 from weir.customresources.internal_form import go_version, internal_spec

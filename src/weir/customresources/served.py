@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.customresources.definition import is_true
+from weir.customresources.conditions import is_true
 from weir.customresources.fitting import fitting
 from weir.customresources.schema import Schema, read_schema
 from weir.objects.kind import Kind, Subresource

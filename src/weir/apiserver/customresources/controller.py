@@ -20,7 +20,7 @@ from weir.apiserver.registry.lists import Lists
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.options import DeleteOptions
-from weir.customresources.definition import is_true, with_condition
+from weir.customresources.conditions import is_true, with_condition
 from weir.customresources.served import in_storage_version
 from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds

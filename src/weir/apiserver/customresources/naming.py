@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weir.customresources.definition import find_condition, with_condition
+from weir.customresources.conditions import find_condition, with_condition
 from weir.customresources.group_approval import approval, is_protected
 from weir.values.quoting import quote
 

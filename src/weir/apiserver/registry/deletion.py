@@ -26,7 +26,7 @@ from weir.apiserver.registry.write_path import body_of
 from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
-from weir.customresources.definition import with_condition
+from weir.customresources.conditions import with_condition
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
