@@ -22,7 +22,7 @@ from weir.objects.kinds import by_kind
 from weir.taints.expression import STOPPED_REASON
 
 PODS, NODES, EVENTS = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Event")
-#: Nothing ends by itself meanwhile; an idle machine needs two seconds (decision 13).
+#: Nothing ends by itself meanwhile; SECURITY.md promises two seconds of an idle machine.
 PATIENCE_SECONDS = 30.0
 NODES_TAINTED = 20
 SLOW = [
