@@ -146,12 +146,7 @@ _ENVELOPE_END = b"\x1a\x00\x22\x00"
 
 @bounded(1024)
 def _type_meta(api_version: str, kind: str) -> bytes:
-    meta = b"\n%c%b\x12%b%b" % (
-        len(api_version.encode()),
-        api_version.encode(),
-        _varint(len(kind.encode())),
-        kind.encode(),
-    )
+    meta = _text(1, api_version) + _text(2, kind)
     return b"\n%b%b" % (_varint(len(meta)), meta)
 
 
