@@ -75,10 +75,12 @@ test: $(READY) tools
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(or $(N),100000) $(SEED)
 
-# Two thousand hostile connections beside an ordinary client, then 5,000 over TLS (CONNECTIONS=count, SECONDS=number).
+# Two thousand hostile connections beside an ordinary client, then 5,000 over TLS (CONNECTIONS=count, SECONDS=number);
+# then whether every process that evaluates ends within two seconds of SIGTERM.
 hostile: $(READY)
 	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),2000) $(or $(SECONDS),60)
 	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),5000) $(or $(SECONDS),60) tls
+	STOP_SECONDS=2 $(BIN)/python -m pytest tests/e2e/test_stopping.py
 
 # Five thousand requests of strangers a second at the operator's webhooks, for a minute (SECONDS=number, RATE=a second).
 hostile-operator: $(READY)
