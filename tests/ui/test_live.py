@@ -153,7 +153,9 @@ def test_a_node_is_drained_through_the_api(serve, cluster):
     code, _ = screens.post(
         "apply", {"question": {**question, "change": "uncordon"}, "confirm": "kubectl uncordon node-0"}
     )
-    assert code == 200 and "unschedulable" not in cluster("get", "node", "node-0", "-o", "jsonpath={.spec}")
+    assert code == 200
+    # The controller takes the taint away a moment after the API server took the field.
+    until(lambda: "unschedulable" not in cluster("get", "node", "node-0", "-o", "jsonpath={.spec}"))
 
 
 def test_the_cluster_of_weir_up_is_started_and_stopped_with_the_page(tmp_path):

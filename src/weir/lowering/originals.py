@@ -102,7 +102,7 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
     if originals and isinstance(spec.get("tolerations"), list):
         entries = _raised_tolerations(spec, originals, values=kind == "Pod")
         changed["tolerations"] = _without_annotated(entries, template)
-        if not changed["tolerations"]:
+        if entries and not changed["tolerations"]:  # the author wrote the annotation and no list
             del changed["tolerations"]
     if requirements and isinstance(spec.get("affinity"), dict):
         changed["affinity"] = _raised_affinity(spec["affinity"], requirements)

@@ -40,7 +40,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize(
     ("command", "encoding"),
-    zip(COMMANDS, itertools.cycle(["iso-8859-1", "cp1252", "koi8-r"])),
+    list(zip(COMMANDS, itertools.cycle(["iso-8859-1", "cp1252", "koi8-r"]))),
     ids=lambda words: words if isinstance(words, str) else " ".join(words[:2])[:30],
 )
 def test_a_command_prints_in_any_encoding(command, encoding, tmp_path):
