@@ -62,7 +62,7 @@ def refused_or_answered(command: list[str], capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert code in (FINE, FINDINGS, USAGE, CANNOT_SAY), (command, code, captured.err[-500:])
     assert "Traceback" not in captured.err and "internal error" not in captured.err, captured.err[-500:]
-    if code in (USAGE, CANNOT_SAY):
+    if code == USAGE or (code == CANNOT_SAY and not captured.out):
         assert len(captured.err.splitlines()) == 1, captured.err[-500:]
     return calls.number
 
@@ -75,9 +75,10 @@ def test_hostile_text_is_refused_or_answered_in_time(here, capsys, command, name
 
 
 @table
+@pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_wrong_types_anywhere_end_in_one_line(here, capsys, command):
-    for name, items in sample(odd_objects(), 71, command[-1]):
+def test_wrong_types_anywhere_end_in_one_line(here, capsys, command, part):
+    for name, items in sample(list(odd_objects())[part::5], 61, command[-1]):
         (here / "hostile.yaml").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
         assert refused_or_answered(command, capsys) < MOST_CALLS, name
 

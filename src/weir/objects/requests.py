@@ -27,6 +27,8 @@ CPU: Final = "cpu"
 PODS: Final = "pods"
 _NANO: Final = 10**9
 _MILLI: Final = 10**6
+#: 16 PiB, or as many thousandths of a core: the sum of 500 pods still fits 64 bits.
+MOST_AMOUNT: Final = 2**54
 
 
 class RequestError(ValueError):
@@ -50,8 +52,10 @@ def _read(amounts: Quantities | None, owner: str) -> dict[str, int]:
 
 
 def _counted(nanos: Mapping[str, int]) -> Amounts:
-    """Return exact amounts as the scheduler counts them, each rounded up once."""
-    return {resource: -(-amount // unit_nanos(resource)) for resource, amount in nanos.items()}
+    """Return exact amounts as the scheduler counts them, each rounded up once, and none above `MOST_AMOUNT`."""
+    return {
+        resource: min(-(-amount // unit_nanos(resource)), MOST_AMOUNT) for resource, amount in nanos.items()
+    }
 
 
 def unit_nanos(resource: str) -> int:

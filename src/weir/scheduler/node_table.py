@@ -48,6 +48,8 @@ _FIRST_CAPACITY: Final = 64
 #: Beyond this the log is cut, and readers that are behind start afresh.
 _LONGEST_LOG: Final = 1_000_000
 _MOST_FRESH: Final = 64
+#: A sum in a row of `NodeTable.state`; more does not fit its columns.
+_MOST_STATE: Final = 2**62
 #: Maximum number of label columns; beyond it the oldest half is dropped and rebuilt on demand.
 _MOST_LABELS: Final = 256
 #: The same for resources: any pod can name a new one.
@@ -234,7 +236,11 @@ class NodeTable:
             100 * (alloc_cpu - nonzero_cpu),
             100 * (alloc_memory - nonzero_memory),
         )
-        self.state[:, row] = column
+        try:
+            self.state[:, row] = column
+        except OverflowError:  # of sums: one amount alone is bounded
+            column = [max(-_MOST_STATE, min(amount, _MOST_STATE)) for amount in column]
+            self.state[:, row] = column
         if len(self.fresh) >= _MOST_FRESH:
             self.fresh.clear()
         self.fresh[row] = column

@@ -558,8 +558,8 @@ def _on_its_nodes(daemonset: Document, there: list[str], nodes: dict[str, Node],
     pattern, having = template_pod(daemonset), set(there)
     if pattern is None or len(having) != len(there):
         return False
-    verdicts = {name: should_run(pattern, node, gates) for name, node in nodes.items()}
-    return all(verdict.go_on if name in having else not verdict.run for name, verdict in verdicts.items())
+    verdicts = ((name in having, should_run(pattern, node, gates)) for name, node in nodes.items())
+    return all(verdict.go_on if is_there else not verdict.run for is_there, verdict in verdicts)
 
 
 def _counted_together(

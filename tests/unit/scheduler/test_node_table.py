@@ -6,7 +6,7 @@ import pytest
 
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
-from weir.scheduler.cycle import Engine
+from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.node_table import NodeTable
 
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -122,3 +122,17 @@ def test_resources_that_pods_make_up_do_not_add_up():
     for number in range(1000):
         engine.statuses(asking(f"example.com/r{number}"))
     assert len(engine.table.resources) <= 256
+
+
+@pytest.mark.parametrize("amount", [2**63, 10**30, "9223372036854775807Ei"])
+def test_amounts_beyond_64_bits_are_counted_as_very_many(amount):
+    engine = Engine(ALL_FEATURES)
+    large = {"cpu": amount, "memory": amount, "pods": "110", "example.com/gpu": amount}
+    engine.table.put_node(read(Node, {"metadata": {"name": "n"}, "status": {"allocatable": large}}))
+    resources = {"requests": {name: amount for name in large if name != "pods"}}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": resources}]}
+    pod = read(Pod, {"metadata": {"name": "p"}, "spec": spec})
+    assert isinstance(engine.place(pod), Placement)
+    for number in range(200):
+        engine.assume(f"ns/p{number}", pod, "n")
+    assert not isinstance(engine.place(pod), Placement)

@@ -114,7 +114,7 @@ def containers_of(pod: Document) -> Iterator[tuple[Document, Role]]:
     spec = pod["spec"]
     for each in spec.get("initContainers") or ():
         yield each, Role.SIDECAR if each.get("restartPolicy") == "Always" else Role.INIT
-    for each in spec["containers"]:
+    for each in spec.get("containers") or ():
         yield each, Role.ORDINARY
     for each in spec.get("ephemeralContainers") or ():
         yield each, Role.EPHEMERAL
