@@ -18,8 +18,7 @@ import click
 from weir.gates import GateError, parse_settings
 from weir.lint.check import UnknownRule, named_rules
 from weir.lint.rule import Severity
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
+from weir.objects.manifest import ManifestError, read_document
 from weir.validate.unknown_fields import closest
 
 NAMES: Final = (".weir.yaml", "pyproject.toml")

@@ -79,7 +79,7 @@ def kubeconfig(
 
 def _server(path: Path) -> str:
     """Return the address in the administrator's kubeconfig."""
-    from weir.objects.yaml_values import read_document
+    from weir.objects.manifest import read_document
 
     try:
         clusters = read_document(path.read_bytes(), str(path))["clusters"]

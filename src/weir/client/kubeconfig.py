@@ -23,8 +23,7 @@ import msgspec
 
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
+from weir.objects.manifest import ManifestError, read_document
 
 __all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster", "load"]
 

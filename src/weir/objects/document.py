@@ -26,9 +26,8 @@ from weir.objects.jsontext import (
     plain,
     too_deep,
 )
-from weir.objects.manifest import ManifestError
+from weir.objects.manifest import ManifestError, TooManyValues, YamlDocument, read_yaml
 from weir.objects.strict_decoder import Unreadable, decode_exactly, printed
-from weir.objects.yaml_values import TooManyValues, YamlValue, read_yaml
 from weir.values.quoting import quote
 
 __all__ = [
@@ -262,13 +261,16 @@ def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
     if not documents:
         return None, []
     first = documents[0]
-    doubled = [f"line {line}: key {quote(key)} already set in map" for key, line in first.duplicates]
+    doubled = [
+        f"line {place.line}: key {quote(str(path[-1]))} already set in map"
+        for path, place in first.duplicates
+    ]
     if doubled:
         doubled = [f"{YAML_PROBLEMS}\n  " + "\n  ".join(doubled)]
     return pairs_of(as_json(first.value)), doubled
 
 
-def read_documents(body: bytes) -> list[YamlValue]:
+def read_documents(body: bytes) -> list[YamlDocument]:
     """Return the YAML documents of a request body; raises ManifestError, and 413 when they hold too much."""
     try:
         return read_yaml(body)

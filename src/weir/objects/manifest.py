@@ -1,7 +1,7 @@
-"""Reads YAML and JSON manifests with the position of every field.
+"""Reads YAML and JSON texts: manifests with the position of every field, dumps and request bodies as plain values.
 
 Like Kubernetes' tools: YAML 1.1 words (`yes`, `on`, `0o17`), timestamps as text, keys as strings, merge keys applied.
-Positions let a message point at line and column. Text is composed within bounds (weir.objects.yaml_nodes); what is too
+Positions let a message point at line and column. Text is read within bounds (weir.objects.yaml_reader); what is too
 much raises ManifestError.
 """
 
@@ -9,20 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
-from weir.objects.block_yaml import Unusual, read_dump
 from weir.objects.jsontext import MOST_VALUES, has_more_values_than
-from weir.objects.yaml_nodes import ManifestError, Place, compose, decode_text, name_cause, place_of_mark
-from weir.objects.yaml_scalars import key_of, plain_scalar, scalar_of
+from weir.objects.yaml_reader import (
+    Bound,
+    ManifestError,
+    PathPart,
+    Place,
+    TooManyValues,
+    YamlDocument,
+    decode_text,
+    name_cause,
+    place_of_mark,
+    read_events,
+)
+from weir.objects.yaml_scalars import key_of
 
-__all__ = ["Document", "ManifestError", "PathPart", "Place", "read_manifest", "read_values"]
+__all__ = [
+    "Document",
+    "ManifestError",
+    "PathPart",
+    "Place",
+    "TooManyValues",
+    "YamlDocument",
+    "read_document",
+    "read_manifest",
+    "read_values",
+    "read_yaml",
+    "refuse_enormous",
+]
 
-PathPart = str | int
+#: Values of one object, or of one item of a List; 1.5 MiB, the largest that is stored, has some tens of thousands.
+_OF_OBJECTS: Final = Bound(100_000, each_object=True)
 
 
 @dataclass(frozen=True)
@@ -116,35 +138,56 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
     ['Pod', 'Node']
     >>> read_manifest("a: [1", "p")
     Traceback (most recent call last):
-    weir.objects.yaml_nodes.ManifestError: p:1:4: did not find expected ',' or ']' (while parsing a flow sequence)
+    weir.objects.yaml_reader.ManifestError: p:1:4: did not find expected ',' or ']' (while parsing a flow sequence)
     """
     decoded = decode_text(text, file)
     lines = decoded.split("\n")
-    documents: list[Document] = []
-    builder = _Builder(file)
     try:
-        for node in compose(decoded, file):
-            builder.duplicates = []
-            value = builder.build(node, ())
-            if value is not None:
-                documents.append(Document(value, file, lines, tuple(builder.duplicates), node))
+        return [
+            Document(value, file, lines, duplicates, node)
+            for value, duplicates, node in read_events(decoded, file, _OF_OBJECTS, nodes=True)
+        ]
     except ManifestError as error:
         raise name_cause(error, decoded) from None
-    return documents
 
 
 def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
-    """Return the documents of *text* as plain values: fast for JSON and what kubectl writes, without places."""
+    """Return the documents of *text* as plain values, without places."""
     raw = text.encode() if isinstance(text, str) else text
     if raw.lstrip()[:1] in (b"{", b"["):
         try:
             refuse_enormous(raw, file)
             return [msgspec.json.decode(raw)]
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            pass  # the slow way says what is wrong, and where
+            pass  # YAML, or wrong: its reader says what and where
     decoded = decode_text(text, file)
-    values = read_dump(decoded, plain_scalar, _read_item)
-    return [document.value for document in read_manifest(decoded, file)] if values is None else values
+    try:
+        return [document.value for document in read_events(decoded, file, _OF_OBJECTS)]
+    except ManifestError as error:
+        raise name_cause(error, decoded) from None
+
+
+def read_yaml(body: str | bytes, file: str = "body", most: int = MOST_VALUES) -> list[YamlDocument]:
+    """Return the documents of *body*, empty ones left out; raises ManifestError.
+
+    >>> [document.value for document in read_yaml("a: &x [1, on]\\nb: *x\\n")]
+    [{'a': [1, True], 'b': [1, True]}]
+    """
+    return list(read_events(decode_text(body, file), file, Bound(most)))
+
+
+def read_document(text: str | bytes, file: str) -> Any:
+    """Return the value of the one document of *text*, a configuration file; None when it is empty.
+
+    Raises ManifestError, also for a second document.
+
+    >>> read_document("a: [1, on]", "config.yaml"), read_document("", "config.yaml")
+    ({'a': [1, True]}, None)
+    """
+    documents = read_yaml(text, file)
+    if len(documents) > 1:
+        raise ManifestError(Place(file, 1, 1), f"one document is expected, here are {len(documents)}")
+    return documents[0].value if documents else None
 
 
 class _Items(msgspec.Struct):
@@ -165,73 +208,3 @@ def refuse_enormous(raw: bytes, file: str) -> None:
         raise ManifestError(
             Place(file, 1, 1), f"one object holds more than {MOST_VALUES} values: no API server takes it"
         )
-
-
-def _read_item(text: str) -> Any:
-    """Return the one value of *text*, cut out of a dump; if it cannot be read alone, the dump is read whole."""
-    try:
-        (document,) = read_manifest(text)
-    except ValueError:  # unreadable, or nothing in it
-        raise Unusual from None
-    return document.value
-
-
-# ── values ───────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Builder:
-    """Turns composed nodes into plain values; what an alias repeats is built once."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.duplicates: list[tuple[tuple[PathPart, ...], Place]] = []
-        self._built: dict[int, Any] = {}
-
-    def build(self, node: yaml.Node, path: tuple[PathPart, ...]) -> Any:
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
-        identity = id(node)
-        if identity in self._built:
-            return self._built[identity]
-        if isinstance(node, yaml.SequenceNode):
-            value: Any = [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
-        else:
-            value = self._mapping(node, path)
-        self._built[identity] = value
-        return value
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        value = scalar_of(node)
-        if value.__class__ is float and not isfinite(value):
-            raise self._error(
-                node, f"{node.value} is no number of JSON", f"json: unsupported value: {node.value}"
-            )
-        return value
-
-    def _mapping(self, node: yaml.Node, path: tuple[PathPart, ...]) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise self._error(key_node, "a mapping key must be a plain word, not a list or mapping")
-            if key_node.value == "<<" and not key_node.style:
-                self._merge(merged, self.build(value_node, path), value_node)
-                continue
-            key = key_of(key_node)
-            if key in own:
-                self.duplicates.append(((*path, key), place_of_mark(self.file, key_node.start_mark)))
-            if value_node.__class__ is yaml.ScalarNode:  # most values: without the cost of a path
-                own[key] = self._scalar(value_node)
-            else:
-                own[key] = self.build(value_node, (*path, key))
-        return {**merged, **own} if merged else own
-
-    def _merge(self, merged: dict[str, Any], value: Any, node: yaml.Node) -> None:
-        for source in value if isinstance(value, list) else [value]:
-            if not isinstance(source, dict):
-                raise self._error(node, "map merge requires map or sequence of maps as the value")
-            for key, inherited in source.items():
-                merged.setdefault(key, inherited)
-
-    def _error(self, node: yaml.Node, problem: str, in_go_words: str = "") -> ManifestError:
-        return ManifestError(place_of_mark(self.file, node.start_mark), problem, in_go_words)

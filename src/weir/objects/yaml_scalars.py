@@ -22,12 +22,12 @@ _LONGEST_NUMBER: Final = 400
 _NUMERIC: Final = frozenset("0123456789+-.")
 
 
-def scalar_of(node: yaml.ScalarNode) -> Any:
+def scalar_of(node: yaml.ScalarNode | yaml.ScalarEvent) -> Any:
     """Return the value of a scalar by Kubernetes' YAML rules; quoted text is always text."""
     text: str = node.value
     if node.style:
         return text
-    tag: str = node.tag
+    tag: str | None = node.tag
     if tag and (tag == "tag:yaml.org,2002:str" or not tag.startswith("tag:yaml.org,2002:")):
         return text
     if text[:1] in _NUMERIC or text in _WORDS:
@@ -67,7 +67,7 @@ def _integer(digits: str) -> int:
     return sign * int(digits, 0)
 
 
-def key_of(node: yaml.ScalarNode) -> str:
+def key_of(node: yaml.ScalarNode | yaml.ScalarEvent) -> str:
     """Return a mapping key as JSON needs it: text."""
     value = scalar_of(node)
     if isinstance(value, str):

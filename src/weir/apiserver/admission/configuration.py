@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from weir.apiserver.admission.chain import PluginError
 from weir.apiserver.admission.event_rate_limit import CACHE_SIZE, SERVER, TYPES, Limit
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
+from weir.objects.manifest import ManifestError, read_document
 from weir.values.quoting import quote
 
 __all__ = ["read_event_limits"]

@@ -23,9 +23,8 @@ from weir import errors
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.paths import RequestInfo
+from weir.objects.manifest import ManifestError, read_document
 from weir.objects.times import format_micro_time
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
 
 AUDIT = "audit.k8s.io"
 

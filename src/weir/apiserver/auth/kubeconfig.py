@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.apiserver.transport.negotiation import to_yaml
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
+from weir.objects.manifest import ManifestError, read_document
 
 
 class KubeconfigError(ValueError):

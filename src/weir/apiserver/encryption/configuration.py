@@ -22,8 +22,7 @@ from weir.apiserver.encryption.providers import (
     Providers,
     Sealing,
 )
-from weir.objects.yaml_nodes import ManifestError
-from weir.objects.yaml_values import read_document
+from weir.objects.manifest import ManifestError, read_document
 
 __all__ = ["API_VERSION", "ConfigurationError", "Resource", "Rules", "parse", "read"]
 
