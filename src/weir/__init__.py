@@ -19,8 +19,6 @@ Nothing is imported until it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # as typing has it, which is not imported before weir.cli.start handles Ctrl-C
 if TYPE_CHECKING:
     from typing import Any
@@ -51,6 +49,8 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'weir' has no attribute {name!r}")
+    from importlib import import_module
+
     if name in _PACKAGES:
         return import_module(f"weir.{name}")
     return globals().setdefault(name, getattr(import_module(_HOMES.get(name, "weir.library")), name))

@@ -99,9 +99,10 @@ def taint(
     try:
         return with_cluster(where, lambda held, client: _taint(rule, held, client, ask, dry_run, not no_wait))
     except KeyboardInterrupt:
-        if expires is not None:
-            say(err=True)
-            say(f"the rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
+        if expires is None:
+            raise
+        say(err=True)
+        say(f"the rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
         return INTERRUPTED
 
 

@@ -14,17 +14,18 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, NoReturn
 
 import click
+
+from weir.cli import start
 
 FINE: Final = 0
 FINDINGS: Final = 1
 USAGE: Final = 2
 #: The question cannot be answered: the cluster is out of reach, or rights, kinds or gates are not known.
 CANNOT_SAY: Final = 3
-INTERRUPTED: Final = 130
+INTERRUPTED: Final = start.INTERRUPTED
 BUG: Final = 70
 
 #: Commands that only ask: an interrupt ends them at once, whatever they are doing, and leaves nothing behind.
@@ -110,9 +111,16 @@ class LazyGroup(click.Group):
             complete_names(cmd_name, command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would print an empty line
+            raise click.Abort from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        _take_interrupts_over(args[0])
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -197,7 +205,6 @@ def run(args: list[str]) -> int:
     debug = bool(os.environ.get("WEIR_DEBUG")) or "--debug" in args
     fit_encoding()
     try:
-        _take_interrupts_over(args)
         result = weir.main(args=args, prog_name="weir", standalone_mode=False)
     except Exception as error:
         if debug:
@@ -208,30 +215,22 @@ def run(args: list[str]) -> int:
             say_lines(traceback.format_exc().split("\n"), err=True)
         return report(error)
     except KeyboardInterrupt:
-        return _say("interrupted", INTERRUPTED)
+        return report(click.Abort())
     return result if isinstance(result, int) else FINE
 
 
-def _take_interrupts_over(args: Sequence[str]) -> None:
+def _take_interrupts_over(command: str) -> None:
     """Take Ctrl-C over from weir.cli.start, in a process that is this command and does not ignore it.
 
-    A question is ended by the signal handler: its simulated cluster may be in the middle of anything, and cannot
+    A question is still ended by that handler: its simulated cluster may be in the middle of anything, and cannot
     always be stopped in order from there.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, _end_now if _asks(args) else signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is start.end_now and command not in QUESTIONS:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _asks(args: Sequence[str]) -> bool:
     return next((word for word in args if not word.startswith("-")), "") in QUESTIONS
-
-
-def _end_now(number: int, frame: object) -> NoReturn:
-    """Write what was printed so far and one line, and end the process."""
-    with suppress(Exception):  # the signal may have come while this very stream was written to
-        sys.stdout.flush()
-    os.write(2, b"\nweir: interrupted\n" if os.isatty(2) else b"weir: interrupted\n")
-    os._exit(INTERRUPTED)
 
 
 def _instead(error: click.UsageError) -> str:
@@ -252,7 +251,9 @@ def report(error: Exception) -> int:
             where = error.ctx.command_path if error.ctx else "weir"
             return _say(f"{error.format_message()}{_instead(error)} (see {where} --help)", USAGE)
         case click.Abort():
-            return INTERRUPTED
+            if sys.stderr.isatty():
+                click.echo(err=True)  # the line has ^C, or a question, on it
+            return _say("interrupted", INTERRUPTED)
         case click.ClickException():
             return _say(error.format_message(), error.exit_code)
         case BrokenPipeError():

@@ -492,7 +492,7 @@ def interruptible():
 def test_ctrl_c_ends_watch_at_once(capsys, following):
     code, waits = following(lambda: None, lambda: signal.raise_signal(signal.SIGINT))
     captured = capsys.readouterr()
-    assert (code, len(waits), captured.err.strip()) == (INTERRUPTED, 2, "")
+    assert (code, len(waits), captured.err.strip()) == (INTERRUPTED, 2, "weir: interrupted")
     assert captured.out.startswith("Pod default/web fits on none of 1 node\n")
 
 
