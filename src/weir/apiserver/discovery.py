@@ -27,13 +27,22 @@ CHECKS = (
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
 _encode = msgspec.json.Encoder().encode
-#: Groups whose feature is off or that are not served; left out of every document.
+#: Groups, and kinds as `group/version/plural`, that are off or not served; left out of every document.
 Off = frozenset[str]
 NOTHING_OFF: Off = frozenset()
 
 
 def _groups(off: Off) -> dict[str, list[str]]:
     return {name: versions for name, versions in kinds.groups().items() if name not in off}
+
+
+def is_served(kind: Kind, off: Off) -> bool:
+    """Return whether documents show *kind*."""
+    return not off or (kind.group not in off and f"{kind.api_version}/{kind.plural}" not in off)
+
+
+def _shown(group: str, version: str, off: Off) -> list[Kind]:
+    return [kind for kind in kinds.group_versions(group, version) if is_served(kind, off)]
 
 
 @cache
@@ -90,8 +99,8 @@ def group(name: str, off: Off = NOTHING_OFF) -> bytes | None:
 @cache
 def resource_list(name: str, served: str, off: Off = NOTHING_OFF) -> bytes | None:
     """Return /api/v1 or /apis/<group>/<version>, None when it is not served."""
-    found = kinds.group_versions(name, served)
-    if not found or name in off:
+    found = _shown(name, served, off)
+    if not found:
         return None
     resources: list[Document] = []
     for kind in found:
@@ -155,9 +164,7 @@ def aggregated(core: bool, off: Off = NOTHING_OFF) -> tuple[bytes, bytes]:
                 "versions": [
                     {
                         "version": served,
-                        "resources": [
-                            aggregated_resource(kind) for kind in kinds.group_versions(name, served)
-                        ],
+                        "resources": [aggregated_resource(kind) for kind in _shown(name, served, off)],
                         "freshness": "Current",
                     }
                     for served in versions

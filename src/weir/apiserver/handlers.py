@@ -59,7 +59,7 @@ from weir.apiserver.transport.paths import RequestInfo
 from weir.customresources.served import CustomResourceKind
 from weir.objects import document
 from weir.objects.kind import ALL_VERBS, Kind
-from weir.objects.kinds import RESOURCE_METRICS
+from weir.objects.kinds import KINDS, RESOURCE_METRICS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
 from weir.values.quoting import quote
@@ -138,8 +138,10 @@ class Handlers:
         self._usage = ResourceMetrics(parts.reader, usage) if usage is not None else None
         off = {"resource.k8s.io": not parts.gates.enabled("DynamicResourceAllocation")}
         off[RESOURCE_METRICS] = usage is None
-        #: groups that are not served
-        self.off = frozenset(group for group, is_off in off.items() if is_off)
+        if release is not None:
+            off |= {f"{kind.api_version}/{kind.plural}": not release.serves(kind) for kind in KINDS}
+        #: what is not served, as weir.apiserver.discovery.Off
+        self.off = frozenset(name for name, is_off in off.items() if is_off)
         #: what is served besides the kinds of the table: those that definitions make
         self.served = ServedKinds()
         self.definitions = Definitions(parts.store, self.served)

@@ -63,6 +63,18 @@ def test_an_old_server_refuses_operators_it_does_not_know_in_its_own_words() -> 
         assert (version["minor"], version["gitVersion"]) == ("34", "v1.34.0+weir")
         with pytest.raises(errors.NotFound):
             cluster._wait(cluster.client.call("GET", "/apis/resource.k8s.io/v1/devicetaintrules"))
+        # clients choose the version of a kind by what discovery lists
+        lists = {
+            version: json.loads(cluster._wait(cluster.client.call("GET", f"/apis/resource.k8s.io/{version}")))
+            for version in ("v1", "v1beta2", "v1alpha3")
+        }
+        serving = [
+            version for version, found in lists.items() if "DeviceTaintRule" in json.dumps(found["resources"])
+        ]
+        assert serving == ["v1alpha3"] and lists["v1"]["resources"]
+        for path, expected in (("v1", False), ("v1alpha3", True)):
+            described = cluster._wait(cluster.client.call("GET", f"/openapi/v3/apis/resource.k8s.io/{path}"))
+            assert (b"/devicetaintrules/{name}" in described) is expected
     with (
         Cluster(
             nodes=1,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from weir.apiserver.discovery import is_served
 from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
 from weir.apiserver.openapi.protobuf import ANSWERED, MEDIA_TYPE, encode
 from weir.apiserver.openapi.schemas import model_name, with_references
@@ -48,10 +49,10 @@ def _described() -> list[Kind]:
 
 @cache
 def _group_versions(off: frozenset[str]) -> dict[str, list[Kind]]:
-    """Return the kinds behind every document that has kinds, by its path; *off* are groups that are not served."""
+    """Return the kinds behind every document that has kinds, by its path; *off* as in weir.apiserver.discovery."""
     found: dict[str, list[Kind]] = {}
     for kind in _described():
-        if kind.group not in off:
+        if is_served(kind, off):
             path = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
             found.setdefault(path, []).append(kind)
     return found
@@ -66,7 +67,7 @@ def _paths(off: frozenset[str]) -> list[str]:
 
 @cache
 def v3_index(off: frozenset[str] = _NONE) -> Json:
-    """Return the index of `/openapi/v3`; *off* are groups that are not served.
+    """Return the index of `/openapi/v3`; *off* as in weir.apiserver.discovery.
 
     >>> v3_index()["paths"]["api/v1"]["serverRelativeURL"].partition("=")[0]
     '/openapi/v3/api/v1?hash'
