@@ -64,7 +64,7 @@ def read_files(
     files: tuple[str, ...], exclude: tuple[str, ...]
 ) -> tuple[list[Document], list[str], list[Finding]]:
     """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
-    from weir.lint.rules.w000_unreadable import unreadable
+    from weir.lint.rules.documents import unreadable
     from weir.objects.manifest import ManifestError, Place, read_manifest
 
     documents: list[Document] = []

@@ -7,7 +7,7 @@ Rules are pure.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,3 +82,15 @@ class Finding:
     message: str
     fix: str
     edit: Edit | None = None
+
+
+def listed(values: Sequence[str], most: int = 3) -> str:
+    """Return *values* quoted and joined, the first few of them.
+
+    >>> listed(["high", "low", "none", "x"])
+    '"high", "low", "none" and 1 more'
+    """
+    shown = [f'"{value}"' for value in values[:most]]
+    if len(values) > most:
+        return f"{', '.join(shown)} and {len(values) - most} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -27,7 +27,7 @@ _QUOTED: Final = re.compile(r'"([^"]*)"')
 _NORWAY: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
 
 
-def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
+def _api_server(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield every error the API server would answer this object with."""
     if subject.custom_kind is not None:
         yield from _custom(subject, subject.custom_kind, facts.gates)
@@ -125,7 +125,7 @@ def _path(field: str, kind: str) -> Path:
     return tuple(parts)
 
 
-RULE = Rule(
+W001 = Rule(
     code="W001",
     name="api-server-refuses",
     severity=Severity.ERROR,
@@ -147,5 +147,5 @@ annotation `weir.dev/tolerations` are judged as weir's operator does.
 Custom resources are checked where their CustomResourceDefinition is among the files, or in the dump given with
 `--cluster`: fields and values by its schema, in the server's words. Rules of `x-kubernetes-validations` are not run
 yet.""",
-    check=check,
+    check=_api_server,
 )
