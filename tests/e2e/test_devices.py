@@ -16,8 +16,6 @@ import pytest
 from tests.e2e.test_up import kubectl, until, up
 from tests.e2e.warm import COLD, WARM
 
-pytestmark = pytest.mark.proves("5055-80", "5055-99")
-
 __all__ = ["kubectl"]
 
 CLAIM = {
@@ -86,6 +84,7 @@ def test_an_interrupted_drain_says_who_is_left_and_how_to_stop_it(kubectl, tmp_p
         assert "Traceback" not in said.read_text()
 
 
+@pytest.mark.proves("5055-99")
 def test_devices_and_what_was_done_to_them_outlive_a_restart(kubectl, tmp_path):
     def taints():
         shown = subprocess.run(

@@ -6,14 +6,16 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.proves("5471-86", "5471-110", "5721-91", "5721-120", "5500-64", "5500-100")
-
 POD = """\
 apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
 spec:
   containers: [{name: c, image: "nginx:1.27", resources: {requests: {cpu: 100m}}}]
+  affinity:
+    nodeAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, preference: {matchExpressions: [{key: kernel, operator: SemverLt, values: [7.0.0]}]}}
   tolerations:
   - {key: sla, operator: Gt, value: "900", effect: NoExecute}
   - {key: kernel, operator: SemverGt, value: "5.15.0"}
@@ -73,6 +75,35 @@ class TestReading:
 
     def test_jsonpath_reads_a_field(self, kubectl, pod):
         assert field(kubectl, pod, "{.spec.tolerations[0].operator}") == "Gt"
+
+    @pytest.mark.parametrize(
+        "path, found",
+        [
+            pytest.param(
+                """{.spec.tolerations[?(@.operator=="Gt")].value}""",
+                "900",
+                marks=pytest.mark.proves("5471-110"),
+            ),
+            pytest.param(
+                """{.spec.tolerations[?(@.operator=="SemverGt")].value}""",
+                "5.15.0",
+                marks=pytest.mark.proves("5721-120"),
+            ),
+            pytest.param(
+                """{.spec.affinity..matchExpressions[?(@.operator=="SemverLt")].values}""",
+                '["7.0.0"]',
+                marks=pytest.mark.proves("5721-120"),
+            ),
+            pytest.param(
+                "{.spec.tolerations[?(@.expression)].expression}",
+                "taint.key.startsWith('env.example.com/')",
+                marks=pytest.mark.proves("5500-100"),
+            ),
+        ],
+        ids=["numeric", "by version", "affinity by version", "expression"],
+    )
+    def test_a_jsonpath_filter_finds_who_uses_the_features(self, kubectl, pod, path, found):
+        assert field(kubectl, pod, path) == found
 
     def test_describe_shows_image_and_tolerations_of_a_pod(self, kubectl, pod):
         text = kubectl("describe", "pod", "web", "-n", pod)
@@ -207,8 +238,11 @@ class TestWriting:
 
 
 class TestNodes:
+    @pytest.mark.proves("5471-110")
     def test_a_numeric_taint_is_set_and_taken_away(self, kubectl, node):
         assert "tainted" in kubectl("taint", "nodes", node, "sla=950:NoExecute")
+        path = '{.spec.taints[?(@.key=="sla")].value}'
+        assert kubectl("get", "node", node, "-o", f"jsonpath={path}") == "950"
         assert "untainted" in kubectl("taint", "nodes", node, "sla=950:NoExecute-")
 
     def test_an_empty_node_is_cordoned_and_drained(self, kubectl, node):

@@ -17,8 +17,6 @@ import pytest
 from tests.e2e.kubectl import newest_kubectl
 from tests.e2e.test_up import until
 
-pytestmark = pytest.mark.proves("5471-86", "5500-64")
-
 ROOT = Path(__file__).parents[2]
 
 

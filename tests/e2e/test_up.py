@@ -67,6 +67,7 @@ def pods(kubectl):
     return json.loads(kubectl("get", "pods", "-o", "json"))["items"]
 
 
+@pytest.mark.proves("5471-86", "5500-64")
 def test_a_deployment_lives_through_rollout_scaling_taint_and_restart(kubectl, tmp_path):
     with up(tmp_path, "--nodes", "3"):
         kubectl("create", "deployment", "web", "--image=web:1", "--replicas=3")

@@ -19,8 +19,6 @@ from weir.gates import ALL_FEATURES
 from weir.observe.endpoint import answer
 from weir.simulation.cluster import Cluster
 
-pytestmark = pytest.mark.proves("5471-126", "5055-103")
-
 LEASE = "weir-controller-manager"
 
 

@@ -26,13 +26,15 @@ from tests.unit.controllers.device_story import (
     pod_document,
 )
 from tests.work import count_calls
+from weir.apiserver.auth.authz import action_of
+from weir.apiserver.auth.rbac import Rule
+from weir.apiserver.bootstrap import policy
+from weir.apiserver.transport.paths import parse
 from weir.client.api import Reply, Unreachable
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 from weir.simulation.control_plane import local_client
-
-pytestmark = pytest.mark.proves("5055-20", "5055-25")
 
 MARKING, CANCELLING = "Marking for deletion", "Cancelling deletion"
 REFUSAL = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"made up","code":500}'
@@ -45,8 +47,10 @@ class Weather:
         self._inner, self._clock, self._rng = inner, clock, random.Random(seed)
         self._twice, self._late, self._failing = twice, late_seconds, failing
         self.faults = 0
+        self.requests = set()
 
     async def request(self, method, target, headers=None, body=b""):
+        self.requests.add((method, target))
         fault = self._rng.random() if method != "GET" and "/events" not in target else 1.0
         if fault < self._failing:
             self.faults += 1
@@ -61,6 +65,7 @@ class Weather:
 
     @asynccontextmanager
     async def stream(self, target, headers=None, *, silent_seconds=0.0):
+        self.requests.add(("GET", target))
         async with self._inner.stream(target, headers, silent_seconds=silent_seconds) as (reply, lines):
             yield reply, self._blown(lines)
 
@@ -109,6 +114,25 @@ def test_events_that_come_twice_and_late_evict_nobody_twice(seed):
             [MARKING] * 15,
             ("Completed", "15 pods evicted since starting the controller."),
         )
+
+
+@pytest.mark.proves("5055-79")
+def test_the_bootstrap_role_allows_every_request_of_the_controller_and_nothing_else():
+    with stormy() as (devices, weather):
+        devices.use(2)
+        devices.put(rule_document())
+        devices.cluster.advance(60)
+        assert len(devices.leaving) == 2 and devices.condition()[1] == "Completed"
+    name = "system:controller:device-taint-eviction-controller"
+    (role,) = (each for each in policy.objects() if each["metadata"]["name"] == name and "rules" in each)
+    rules = [Rule.of(rule) for rule in role["rules"]]
+    actions = set()
+    for method, target in weather.requests:
+        path, _, query = target.partition("?")
+        actions.add(action_of(parse(method, path, watch="watch=" in query)))
+    refused = [action for action in actions if not any(rule.allows(action) for rule in rules)]
+    used = {rule for rule in rules if any(rule.allows(action) for action in actions)}
+    assert (refused, used) == ([], set(rules))
 
 
 @pytest.mark.parametrize("seed", range(3))

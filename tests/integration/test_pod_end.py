@@ -20,8 +20,6 @@ from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
 from weir.simulation.kubelet.run import Kubelets
 
-pytestmark = pytest.mark.proves("5721-112", "5500-93", "5055-27", "5055-28")
-
 
 @pytest.fixture
 def cluster():
@@ -67,6 +65,7 @@ class Writes:
         self.seen.append((at, f"{deleting}{status['phase']}", states, conditions))
 
 
+@pytest.mark.proves("5055-28")
 def test_the_order_of_status_writes_from_creation_to_deletion(cluster):
     """A kubelet's documented sequence: pending, containers created, running, terminated, and only then gone."""
     writes = Writes(cluster)
@@ -178,6 +177,7 @@ def test_a_forced_deletion_removes_the_object_at_once(cluster):
     assert cluster.get("Pod", "p") is None
 
 
+@pytest.mark.proves("5055-27")
 def test_a_finalizer_keeps_the_object_but_not_the_containers(cluster):
     document = pod(restartPolicy="Never", annotations={"run-seconds": "1000"})
     document["metadata"]["finalizers"] = ["example.com/keep"]

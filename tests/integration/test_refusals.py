@@ -7,7 +7,7 @@ import pytest
 from tests.integration.test_workloads import web
 from weir.simulation.cluster import Cluster
 
-pytestmark = pytest.mark.proves("5721-45", "5721-46", "5721-113", "5500-94")
+pytestmark = pytest.mark.proves("5721-45", "5721-46")
 
 
 @pytest.fixture

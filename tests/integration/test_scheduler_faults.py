@@ -28,8 +28,6 @@ from weir.objects.requests import node_allocatable, total_requests
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 
-pytestmark = pytest.mark.proves("5471-126", "5500-115")
-
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 EVENTS = by_kind("events.k8s.io/v1", "Event")
 HEADERS = {"authorization": "Bearer admin-token"}
@@ -296,6 +294,7 @@ async def test_a_scheduler_killed_in_the_middle_is_replaced_without_placing_twic
             await process.wait()
 
 
+@pytest.mark.proves("5471-126", "5500-115")
 async def test_an_api_server_that_restarts_is_found_again(tmp_path):
     async def serve_on(port, during):
         async with a_server(tmp_path, gates=ALL_FEATURES, store="sqlite", secure_port=port) as running:

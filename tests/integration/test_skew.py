@@ -6,15 +6,19 @@ concerns. What is stored stays, who runs stays unless a row says otherwise, who 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from tests.integration.skew import COMPONENTS, FEATURES, ROWS, Walk, row
+from tests.promql import scrape
+from weir.objects.kinds import by_kind
 from weir.simulation.cluster import ComponentGates
 from weir.taints.expression import shared
 
 ON = ComponentGates()
+PODS = by_kind("v1", "Pod")
 EXPRESSION_ONLY = ("cel",)
 
 #: Section, row: as core.md 8 lists them.
@@ -694,6 +698,70 @@ def test_upgrade_downgrade_and_upgrade_again(name):
         )
     finally:
         walk.cluster.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("semver", marks=pytest.mark.proves("5721-112", "5721-113")),
+        pytest.param("cel", marks=pytest.mark.proves("5500-93", "5500-94")),
+    ],
+)
+def test_when_the_feature_goes_pods_that_wait_are_stuck_and_rolling_updates_stall(name):
+    walk = Walk(FEATURES[name])
+    try:
+        walk.node(effect="NoSchedule")
+        walk.workload("Deployment", "web", effect="NoSchedule", replicas=2)
+        walk.pod("waits", effect="NoSchedule", nodeSelector={"late": "yes"})
+        old = {pod["metadata"]["uid"] for pod in walk.cluster.list("Pod", selector="app=web")}
+        walk.switch(walk.feature.off("apiserver", "scheduler"))
+        walk.node("late", effect="NoSchedule", labels={"late": "yes"})
+        restart = {"spec": {"template": {"metadata": {"annotations": {"restarted": "yes"}}}}}
+        walk.cluster.patch("Deployment", "web", restart)
+        walk.pass_seconds(120)
+        new = {pod["metadata"]["uid"] for pod in walk.cluster.list("Pod", selector="app=web")}
+        conditions = walk.cluster.get("Deployment", "web")["status"]["conditions"]
+        assert (new, walk.phases("web")) == (old, ["Running", "Running"])
+        assert "ReplicaSetCreateError" in [each["reason"] for each in conditions]
+        stuck = walk.phase("waits")
+        walk.cluster._do(walk.cluster.client.delete(PODS, "waits", "default", grace_period_seconds=0))
+        assert (stuck, walk.phase("waits")) == ("Pending", None)
+    finally:
+        walk.cluster.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("numeric", marks=pytest.mark.proves("5471-119")),
+        pytest.param("semver", marks=pytest.mark.proves("5721-128")),
+        pytest.param("cel", marks=pytest.mark.proves("5500-107")),
+    ],
+)
+def test_a_pod_that_uses_the_feature_costs_the_requests_of_any_other(name):
+    walk = Walk(FEATURES[name])
+    try:
+        walk.node()
+        costs = []
+        for pod, toleration in (("plain", {"key": "sla", "operator": "Exists"}), ("own", walk.feature.entry)):
+            before = requests_about_pods(walk.cluster)
+            walk.pod(pod, tolerations=[toleration])
+            costs.append(requests_about_pods(walk.cluster) - before)
+        assert costs[0] == costs[1] and costs[0].total() > 3
+    finally:
+        walk.cluster.close()
+
+
+def requests_about_pods(cluster):
+    """Count the requests about pods and events that the server has answered, by verb and subresource."""
+    counts = Counter()
+    for labels, count in scrape(cluster.metrics("apiserver"), "apiserver_request_total")[
+        "apiserver_request_total"
+    ].items():
+        label = dict(labels)
+        if label["resource"] in ("pods", "events"):
+            counts[label["verb"], label["resource"], label["subresource"]] += count
+    return counts
 
 
 @pytest.mark.proves("5500-45", "5500-49", "5500-113")

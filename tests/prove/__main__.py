@@ -78,7 +78,7 @@ def problems(
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
 class Selected:
-    """pytest plugin that runs the tests of some rows and stops as soon as each of them has a test that failed."""
+    """pytest plugin that runs the tests of some rows, quick ones first, until each row has a test that failed."""
 
     rows: set[str]
     broken: set[str]
@@ -99,19 +99,22 @@ class Selected:
                     rows.update(stories.get(item.callspec.id, ()))
             self._rows_of[item.nodeid] = rows & self.rows
         items[:] = [item for item in items if self._rows_of[item.nodeid] and item.nodeid not in self.broken]
+        items.sort(key=lambda item: ("unit/" not in item.nodeid, "e2e/" in item.nodeid))
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        result = yield
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Run no test whose rows have all failed; end when every row has."""
         failed = {
             row
             for node, outcome in self.outcomes.items()
             if "failed" in outcome
             for row in self._rows_of[node]
         }
-        if failed >= self.rows and not self.every:
+        if self.every or not self._rows_of[item.nodeid] <= failed:
+            return None
+        if failed >= self.rows:
             item.session.shouldfail = "every row has a test that failed"
-        return result
+        return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.outcomes.setdefault(report.nodeid, []).append(report.outcome)

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from tools.generate import RECORD, TABLES, kubernetes_version, made_from
 
@@ -10,9 +11,8 @@ from weir.apiserver.printers import PRINTED, cells_of
 from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.printers.tables import columns
 from weir.objects import schema
+from weir.objects.core import Toleration
 from weir.objects.kinds import KINDS
-
-pytestmark = pytest.mark.proves("5471-120", "5721-129", "5500-108")
 
 
 @pytest.mark.parametrize("program", TABLES)
@@ -35,6 +35,16 @@ def test_every_message_of_the_protobuf_table_is_there_and_has_the_fields_of_its_
             assert plain <= schema.struct(name).fields.keys(), name
 
 
+@pytest.mark.proves("5500-108")
+def test_a_toleration_has_one_field_more_than_upstreams():
+    fields = json.loads(TABLES["protobuf"].read_text())["core.v1.Toleration"].values()
+    upstream = {name for name, _, flags in fields if flags != "<"}
+    assert schema.struct("core.v1.Toleration").fields.keys() - upstream == {"expression"}
+    view = {field.encode_name for field in msgspec.structs.fields(Toleration)}
+    assert view == {"key", "operator", "value", "effect", "tolerationSeconds", "expression"}
+
+
+@pytest.mark.proves("5471-120", "5721-129")
 def test_every_served_kind_has_a_message():
     messages = json.loads(TABLES["protobuf"].read_text())
     for kind in KINDS:

@@ -19,6 +19,7 @@ ENV = Env(KUBERNETES, {"x": types.INT})
 OTHER = Env(KUBERNETES, {"x": types.STRING})
 
 
+@pytest.mark.proves("5500-7")
 def test_the_same_text_is_compiled_once() -> None:
     programs = ProgramCache(4)
     assert programs.compile("x > 1", ENV) is programs.compile("x > 1", ENV)
@@ -47,6 +48,7 @@ def test_it_never_holds_more_than_its_capacity() -> None:
     assert len(programs) <= 130
 
 
+@pytest.mark.proves("5500-7")
 def test_a_refusal_is_remembered_with_its_words() -> None:
     programs = ProgramCache(4)
     messages = []

@@ -53,6 +53,7 @@ def test_evaluation_without_generated_code_answers_the_same(monkeypatch: pytest.
     assert (program.evaluate({"x": 4}), program.run({"x": 4})) == (5, (5, 2))
 
 
+@pytest.mark.proves("5500-36")
 def test_who_runs_out_of_budget_is_told_exactly_where() -> None:
     small = Env(KUBERNETES, {"x": types.INT}, cost_limit=3)
     program = compile("x + x + x + x > 1", small)
@@ -62,6 +63,11 @@ def test_who_runs_out_of_budget_is_told_exactly_where() -> None:
     loose = build(check_expression("x + x + x + x > 1", small, checked=False))
     with pytest.raises(CostLimitExceeded):
         loose.run({"x": 1})
+    turns = Env(KUBERNETES, {"x": types.list_of(types.INT)}, cost_limit=20)
+    every = compile("x.all(n, n + n > 1)", turns)
+    assert every.evaluate({"x": (1,)}) is True
+    with pytest.raises(CostLimitExceeded):
+        every.evaluate({"x": (1,) * 9})
 
 
 def test_text_is_charged_for_by_its_length() -> None:

@@ -85,6 +85,7 @@ def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
     return run_on
 
 
+@pytest.mark.proves("5055-99", "5055-112")
 def test_each_device_has_a_line_with_its_claim_pods_and_taints(show: Show) -> None:
     lines = show([SLICE, RULE, CLAIM, POD]).splitlines()
     assert lines[0].split() == ["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]

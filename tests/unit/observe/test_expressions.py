@@ -7,7 +7,7 @@ from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import Registry
 from weir.taints.expression import Expressions
 
-pytestmark = pytest.mark.proves("5500-48", "5500-105", "5500-125")
+pytestmark = pytest.mark.proves("5500-105", "5500-125")
 
 
 def test_hits_misses_results_and_times_are_shown():

@@ -87,6 +87,31 @@ def test_the_api_accepts_what_it_can_afford() -> None:
     assert check_expression("taint.key.split('.').exists(p, p == 'gpu')") is None
 
 
+@pytest.mark.proves("5500-4", "5500-20", "5500-31")
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "size(taint.key) > 3 && taint.value.matches('^[0-9.]+$') && int('1') + 1 == 2",
+        "[1, 2].exists_one(n, n == 1) && [1].map(n, n * 2) == [2] && has(taint.value)",
+        "taint.key.split('/')[1].upperAscii() == 'DEV' && taint.value.replace('.', '-') == '6-1-0'",
+        "'%s-%d'.format([taint.value, 7]) == '6.1.0-7'",
+        "optional.of(taint.key).orValue('') == taint.key",
+        "sets.contains(['NoSchedule', 'NoExecute'], [taint.effect])",
+        "url('https://a.example/x').getHost() == 'a.example'",
+        "[1, 2].sum() == 3 && [1, 2].isSorted()",
+        "taint.value.find('[0-9]+') == '6'",
+        "quantity('1Gi').isGreaterThan(quantity('1G'))",
+        "ip('10.0.0.1').family() == 4",
+        "cidr('10.0.0.0/8').containsIP('10.1.2.3')",
+        "!format.dns1123Label().validate('dev').hasValue()",
+        "semver(taint.value).isGreaterThan(semver('6.0.9')) && semver(taint.value).minor() == 1",
+        "[1, 2].all(i, n, i < n)",
+    ],
+)
+def test_every_library_of_kubernetes_is_there(expression: str) -> None:
+    assert evaluate(expression, DEV) is Outcome.TOLERATED
+
+
 @pytest.mark.proves("5500-32")
 @pytest.mark.parametrize(
     "expression", ["taint['key'] == 'a'", "'key' in taint", "taint.all(x, true)", "size(taint) > 0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weir.gates import EXTENDED
+from weir.validate import validate
 from weir.validate.device_taints import (
     validate_device_taint,
     validate_device_tolerations,
@@ -49,6 +50,26 @@ def test_keys_and_values_are_those_of_labels():
 def test_a_description_has_at_most_1024_bytes():
     assert taint(description="é" * 512) == []
     assert taint(description="é" * 512 + "x") == [("taint.description", BYTES.format(1024))]
+
+
+@pytest.mark.proves("5055-34")
+def test_the_effect_none_may_be_tolerated():
+    toleration = {"key": "a", "operator": "Exists", "effect": "None"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {"name": "r", "exactly": {"deviceClassName": "gpu", "tolerations": [toleration]}}
+                ]
+            }
+        },
+    }
+    assert validate(claim) == []
+    toleration["effect"] = "Sometimes"
+    assert [error.detail for error in validate(claim)] != []
 
 
 @pytest.mark.parametrize("rate, wrong", [(1, False), (0, True), (-1, True)])

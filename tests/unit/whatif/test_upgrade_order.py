@@ -6,6 +6,8 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from weir.gates import (
     ALL_FEATURES,
     DEVICE_TAINT_RULES,
@@ -71,6 +73,7 @@ def test_templates_that_would_be_refused_are_named_once() -> None:
     )
 
 
+@pytest.mark.proves("5055-87")
 def test_rules_that_an_older_release_cannot_mean_are_named_with_the_reason() -> None:
     assert advice([TRIAL, SLOW], [DEVICE_TAINT_RULES], [], ())[0] == (
         "devicetaintrule/slow (a rate, without which all pods leave at once), devicetaintrule/trial (effect None): "
@@ -86,14 +89,25 @@ def test_rules_that_an_older_release_cannot_mean_are_named_with_the_reason() -> 
 
 def test_nothing_is_said_where_nothing_uses_it_and_the_order_where_it_comes() -> None:
     assert advice([GT], [TOLERATION_CEL], [], ()) == []
-    order = "kubelets → kube-controller-manager → kube-scheduler → kube-apiserver"
-    assert advice([GT], [], [TOLERATION_CEL], ()) == [f"order: {order}; use the feature only after the last"]
     assert advice([], [], [TOLERATION_CEL], ("scheduler",))[0].startswith("order: kube-scheduler;")
     devices = "kube-apiserver → kube-scheduler → kube-controller-manager"
     assert advice([], [], [DEVICE_TAINT_RULES], ()) == [
         f"order: {devices}; use the feature only after the last"
     ]
     assert advice([], [], [DEVICE_TAINT_RULES], ("kubelet",)) == [], "kubelets do not judge taints of devices"
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        pytest.param(TOLERATION_COMPARISON, marks=pytest.mark.proves("5471-52")),
+        pytest.param(SEMVER_COMPARISON, marks=pytest.mark.proves("5721-96")),
+        pytest.param(TOLERATION_CEL, marks=pytest.mark.proves("5500-68")),
+    ],
+)
+def test_who_judges_tolerations_has_the_feature_before_who_accepts_them(gate: str) -> None:
+    order = "kubelets → kube-controller-manager → kube-scheduler → kube-apiserver"
+    assert advice([], [], [gate], ()) == [f"order: {order}; use the feature only after the last"]
 
 
 def test_going_back_a_release_evicts_who_runs_because_of_what_it_does_not_know() -> None:
@@ -113,6 +127,7 @@ def test_an_older_api_server_alone_evicts_whose_expression_it_does_not_show() ->
     assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
 
 
+@pytest.mark.proves("5721-49")
 def test_templates_by_version_are_named_for_tolerations_and_affinity() -> None:
     tolerant = deployment("tolerant", {"key": "driver", "operator": "SemverGt", "value": "2.0.0"})
     choosy, plain = deployment("choosy"), deployment("plain")

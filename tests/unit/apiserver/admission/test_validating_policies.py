@@ -56,6 +56,24 @@ def test_a_refusal_names_policy_binding_and_expression():
     )
 
 
+@pytest.mark.proves("5055-24")
+def test_a_policy_limits_the_tolerations_of_claims():
+    requests = "object.spec.devices.requests"
+    limit = policy("p", f"!{requests}.exists(r, has(r.exactly.tolerations))")
+
+    def claim(**exactly: Any) -> Attributes:
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}
+        spec = {"devices": {"requests": [request]}}
+        return create(stored("resource.k8s.io/v1", "ResourceClaim", "c", "ns", spec=spec))
+
+    codes = [
+        judged(world(*documents), each)[0]
+        for documents in ((), (limit, binding("b", "p")))
+        for each in (claim(), claim(tolerations=[{"operator": "Exists"}]))
+    ]
+    assert codes == [201, 201, 201, 422]
+
+
 @pytest.mark.parametrize(
     ("reason", "code"), [("Forbidden", 403), ("RequestEntityTooLarge", 413), ("Invalid", 422), (None, 422)]
 )

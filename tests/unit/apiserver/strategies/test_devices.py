@@ -221,6 +221,7 @@ class TestVersions:
 
 
 class TestTimes:
+    @pytest.mark.proves("5055-50")
     def test_a_driver_that_sends_a_taint_again_keeps_its_time(self) -> None:
         async def script(call: Call, cluster: Cluster) -> None:
             first = (await call("POST", "/v1/resourceslices", slice_body(HOT)))["body"]
@@ -233,6 +234,7 @@ class TestTimes:
 
         play(script)
 
+    @pytest.mark.proves("5055-50")
     def test_a_rule_with_another_effect_starts_now_and_one_with_another_value_does_not(self) -> None:
         async def script(call: Call, cluster: Cluster) -> None:
             first = (await call("POST", "/v1/devicetaintrules", rule_body()))["body"]["spec"]["taint"][

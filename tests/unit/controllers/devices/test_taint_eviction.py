@@ -19,11 +19,16 @@ from tests.unit.controllers.device_cluster import (
     taint,
     tolerate,
 )
+from weir.apiserver.transport.http import Request
+from weir.client.api import Client
+from weir.client.local import LocalTransport
+from weir.clock import VirtualClock
 from weir.controllers.devices.eviction_queue import PodKey
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction, EvictPod, about
 from weir.controllers.runtime.pod_eviction import Evicted
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
+from weir.scheduler.informers import Informers
 
 pytestmark = pytest.mark.proves("5055-113")
 
@@ -42,14 +47,14 @@ def devices():
 # ── one pod ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.proves("5055-3", "5055-26", "5055-58")
+@pytest.mark.proves("5055-3", "5055-26", "5055-58", "5055-80", "5055-99")
 def test_a_rule_deletes_the_pod_that_uses_the_device(devices):
     devices.use(1)
     devices.put(rule_document())
     assert (devices.leaving, devices.told()) == (["p-0000"], [MARKING])
 
 
-@pytest.mark.proves("5055-3")
+@pytest.mark.proves("5055-3", "5055-80")
 def test_a_drivers_taint_deletes_it_as_well(devices):
     devices.use(1)
     devices.put(slice_document(devices={"gpu-0": [taint("a:NoExecute")]}))
@@ -153,6 +158,7 @@ def test_a_pod_that_has_ended_is_never_deleted(devices):
     assert (devices.leaving, devices.told()) == ([], [])
 
 
+@pytest.mark.proves("5055-20", "5055-25")
 def test_a_pod_gets_a_reservation_on_a_tainted_device_and_leaves_at_once(devices):
     devices.put(slice_document())
     devices.put(rule_document())
@@ -371,6 +377,7 @@ def test_the_first_status_comes_before_its_pods_are_gone(devices):
     )
 
 
+@pytest.mark.proves("5055-74", "5055-99")
 def test_ten_seconds_later_it_is_completed(devices):
     devices.use(3)
     devices.put(rule_document())
@@ -421,6 +428,7 @@ def test_a_rule_that_only_keeps_pods_away_says_so(devices):
     )
 
 
+@pytest.mark.proves("5055-14", "5055-15")
 def test_a_dry_run_counts_and_deletes_nobody(devices):
     devices.use(3)
     devices.claim("spare", "node-0/gpu-9")
@@ -516,6 +524,15 @@ def test_without_device_taints_nothing_is_read():
         ).kinds
         == ()
     )
+
+
+@pytest.mark.proves("5055-103")
+@pytest.mark.parametrize("on", [True, False])
+def test_scheduler_and_controllers_watch_rules_while_the_feature_is_on(on):
+    gates = ALL_FEATURES.replace({"DRADeviceTaintRules": on})
+    client = Client(LocalTransport(lambda request: None, Request, {}))  # type: ignore[arg-type, return-value]
+    watched = Informers(client, VirtualClock(NOW), gates, lambda event: None).informers
+    assert ("DeviceTaintRule" in watched, KIND_RULE in DeviceTaintEviction(gates).kinds) == (on, on)
 
 
 def test_without_rules_drivers_taints_go_on():
@@ -614,12 +631,13 @@ class World:
     """A server with at most one pod, and the metrics of a controller, which note what is done."""
 
     def __init__(self, pod: dict[str, Any] | None) -> None:
-        self.pod, self.done, self.counted = pod, [], []  # type: ignore[var-annotated]
+        self.pod, self.done, self.counted, self.reads = pod, [], [], 0  # type: ignore[var-annotated]
 
     def now(self) -> datetime:
         return NOW
 
     async def find(self, kind: Any, name: str, namespace: str) -> dict[str, Any] | None:
+        self.reads += 1
         return self.pod
 
     async def patch(self, kind: Any, name: str, patch: dict[str, Any], *_: Any, **__: Any) -> None:
@@ -657,9 +675,10 @@ def carried_out(there: dict[str, Any] | None, late: float = 0.0) -> tuple[Evicte
     return asyncio.run(eviction.carry_out(context)), world  # type: ignore[arg-type]
 
 
+@pytest.mark.proves("5055-104")
 def test_event_condition_and_deletion_come_in_this_order():
     outcome, world = carried_out(pod())
-    assert outcome is Evicted.DELETED
+    assert (outcome, world.reads) == (Evicted.DELETED, 1)
     assert world.done == [
         (about(KEY), "Normal", "DeviceTaintManagerEviction", "Marking for deletion"),
         ("DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint", False),

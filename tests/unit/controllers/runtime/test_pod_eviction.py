@@ -8,8 +8,6 @@ from tests.integration.living import PODS, living
 from weir.client.events import Recorder
 from weir.controllers.runtime.pod_eviction import Evicted, PodEviction, evict_pod
 
-pytestmark = pytest.mark.proves("5055-104")
-
 
 def eviction(uid, **more):
     return PodEviction("default", "p", uid, "DeletionByTest", "because of a test", **more)

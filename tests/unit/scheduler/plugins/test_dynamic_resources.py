@@ -167,6 +167,26 @@ class TestFilter:
         scene.now += timedelta(seconds=300)
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
 
+    @pytest.mark.proves("5055-8", "5055-14")
+    def test_a_taint_without_effect_is_known_and_keeps_nobody_away(self) -> None:
+        scene = Scene(nodes=0)
+        scene.node("node-1")
+        scene.put(slice_of("s", *scene.gpus(1, "health=91:None"), pool="node-1"))
+        scene.put(rule("r", {}, "maintenance:None"))
+        (known,) = scene.claims.tracker.devices("s")
+        scene.claim("c")
+        assert [str(each.taint) for each in known.taints] == ["health=91:None", "maintenance:None"]
+        assert isinstance(scene.place(pod("p", "c")), Placement)
+
+    @pytest.mark.proves("5055-95")
+    def test_without_taints_the_feature_changes_nothing(self) -> None:
+        placed = []
+        for gates in (ALL_FEATURES, ALL_FEATURES.replace({"DRADeviceTaints": False})):
+            scene = Scene(gates=gates)
+            scene.claim("c")
+            placed.append(scene.place(pod("p", "c")))
+        assert isinstance(placed[0], Placement) and placed[0] == placed[1]
+
     @pytest.mark.proves("5055-60")
     def test_an_untolerated_noschedule_taint_does_not_part_a_claim_from_its_device(self) -> None:
         scene = Scene()
@@ -174,6 +194,7 @@ class TestFilter:
         scene.claim("c", status=allocation("node-1", "gpu-0"))
         assert isinstance(scene.place(pod("p", "c")), Placement)
 
+    @pytest.mark.proves("5055-40", "5055-80")
     def test_node_and_device_with_the_same_taint_need_a_toleration_each(self) -> None:
         scene = Scene(nodes=0)
         scene.node("node-1", taints=[{"key": "sla", "value": "980", "effect": "NoSchedule"}])

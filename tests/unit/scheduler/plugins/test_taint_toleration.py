@@ -368,3 +368,35 @@ def test_an_engine_hands_its_expressions_to_the_plugins(monkeypatch):
     engine.table.put_node(node("n0", A))
     engine.start_cycle(tolerating({"expression": "taint.key == 'b'"})).reasons(engine.table.ordered[:1])
     assert any(own.counts.values()) and not any(others.counts.values())
+
+
+@pytest.mark.proves("5500-48")
+def test_all_plugins_evaluate_expressions_with_the_one_cache_of_the_scheduler():
+    expressions, before = Expressions(), len(expression.shared().programs)
+    engine = Engine(ALL_FEATURES, expressions=expressions)
+    for name, unschedulable in (("tainted", False), ("cordoned", True)):
+        taints = [{"key": "team", "value": name, "effect": "NoSchedule"}]
+        labels = {"kubernetes.io/hostname": name}
+        document = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": taints, "unschedulable": unschedulable},
+            "status": {"allocatable": ROOM},
+        }
+        engine.table.put_node(read(Node, document))
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    wanted = {
+        "tolerations": [{"expression": "taint.key != 'own-cache'"}],
+        "topologySpreadConstraints": [spread],
+    }
+    placed = engine.place(
+        read(Pod, {"metadata": {"name": "p", "namespace": "x", "labels": {"app": "a"}}, "spec": wanted})
+    )
+    assert isinstance(placed, Placement) and placed.feasible == 2
+    assert (len(expressions.programs), expressions.programs.misses) == (1, 1)
+    assert len(expression.shared().programs) == before
