@@ -52,6 +52,7 @@ GROWING = {
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",
     "apiserver/handlers.py:Handlers._after_create": START,
     "apiserver/webhooks/dispatch.py:Webhooks._known": "kinds",
+    "controllers/workloads/daemon_nodes.py:EligibleNodes._by_label": "label keys that its nodes have",
     "client/rest.py:RestClient._with_body": "media types of the program",
     "client/local.py:_EventSink._events": "taken by the reader, under another name",
     "client/cache.py:Cache._indexes": START,

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from weir.caches import bounded
 from weir.gates import Gates
 from weir.objects.core import (
     NodeSelector,
@@ -66,7 +67,7 @@ def match_requirement(requirement: NodeSelectorRequirement, labels: Mapping[str,
     comparison = find_in_affinity(requirement.operator)
     if comparison is not None and not _enabled(comparison, gates):
         return Match.GATE_OFF
-    if not _readable(requirement, comparison):
+    if not _readable(requirement.operator, requirement.key, values):
         return Match.UNREADABLE
     found = labels.get(requirement.key)
     match requirement.operator:
@@ -91,20 +92,19 @@ def _enabled(comparison: Comparison, gates: Gates) -> bool:
     return not comparison.affinity_gate or gates.enabled(comparison.affinity_gate)
 
 
-def _readable(requirement: NodeSelectorRequirement, comparison: Comparison | None) -> bool:
-    """Return whether the scheduler could parse *requirement* at all."""
-    values = requirement.values or ()
+@bounded(most=4096)
+def _readable(operator: str, key: str, values: tuple[str, ...]) -> bool:
+    """Return whether the scheduler could parse a requirement at all."""
+    comparison = find_in_affinity(operator)
     labels_only = True
     if comparison is not None:
         labels_only = comparison.scale.labels_only
         shaped = len(values) == 1 and comparison.scale.parse_label(values[0]) is not None
-    elif requirement.operator in ("In", "NotIn"):
+    elif operator in ("In", "NotIn"):
         shaped = len(values) > 0
     else:
-        shaped = requirement.operator in ("Exists", "DoesNotExist") and not values
-    return (
-        shaped and _is_label_key(requirement.key) and (not labels_only or all(map(_is_label_value, values)))
-    )
+        shaped = operator in ("Exists", "DoesNotExist") and not values
+    return shaped and _is_label_key(key) and (not labels_only or all(map(_is_label_value, values)))
 
 
 def _is_label_value(text: str) -> bool:

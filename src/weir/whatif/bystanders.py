@@ -31,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weir.controllers.runtime.views import Node
-from weir.controllers.workloads.daemon_nodes import should_run, template_pod
+from weir.controllers.workloads.daemon_nodes import EligibleNodes, template_pod
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Pod, PodStatus, Taint, ViewError, read
 from weir.objects.kinds import KINDS
@@ -519,7 +519,7 @@ def _under_way(
         if template.owner and not template.ended:
             standing.setdefault(template.owner, []).append(node)
     daemons = any(each.get("kind") == "DaemonSet" for each in documents)
-    views = {name: read(Node, {**node, "status": {}}) for name, node in nodes.items()} if daemons else {}
+    views = EligibleNodes(read(Node, {**node, "status": {}}) for node in nodes.values() if daemons)
     found, sized = set(), Counter[str]()
     for each in documents:
         kind, uid, spec = each.get("kind"), each["metadata"].get("uid", ""), each.get("spec") or {}
@@ -551,15 +551,21 @@ def _pods_of_job(job: Document) -> int:
     return at_once if left is None else min(at_once, max(int(left) - int(status.get("succeeded") or 0), 0))
 
 
-def _on_its_nodes(daemonset: Document, there: list[str], nodes: dict[str, Node], gates: Gates) -> bool:
+def _on_its_nodes(daemonset: Document, there: list[str], nodes: EligibleNodes, gates: Gates) -> bool:
     """Return whether a DaemonSet has its one pod on every node that should run it, and none elsewhere."""
     if not (daemonset.get("spec") or {}).get("template"):
         return True
     pattern, having = template_pod(daemonset), set(there)
     if pattern is None or len(having) != len(there):
         return False
-    verdicts = ((name in having, should_run(pattern, node, gates)) for name, node in nodes.items())
-    return all(verdict.go_on if is_there else not verdict.run for is_there, verdict in verdicts)
+    on_nodes = {name for name in having if name in nodes.by_name}
+    for node, verdict in nodes.verdicts(pattern, gates):
+        if node.name not in having:
+            if verdict.run:
+                return False
+        elif verdict.go_on:
+            on_nodes.discard(node.name)
+    return not on_nodes  # those that may not go on
 
 
 def _counted_together(

@@ -33,8 +33,15 @@ def room(table: NodeTable, gates: Gates, waiting: Iterable[Pod] = ()) -> dict[st
     } | {()}
 
     @cache
+    def is_tolerated(taint: Taint) -> bool:
+        return any(not untolerated((taint,), tolerations, gates) for tolerations in toleration_lists)
+
+    @cache
     def takes_pods(taints: tuple[Taint, ...]) -> bool:
-        return any(not untolerated(taints, tolerations, gates) for tolerations in toleration_lists)
+        # A taint that no pod tolerates, as one that is about to drain a pool, decides for all lists that have it.
+        return all(map(is_tolerated, taints)) and any(
+            not untolerated(taints, tolerations, gates) for tolerations in toleration_lists
+        )
 
     free_cpu = free_memory = free_pods = 0
     for row in table.row_of.values():

@@ -2,22 +2,22 @@
 
 Spec: core.md 5 "DaemonSet controller". A NoSchedule taint added later does not remove a running daemon pod, a
 NoExecute one does. A cordoned node still gets its pod. Pods get a node affinity instead of a node name; the scheduler
-binds them.
+binds them. `EligibleNodes` answers for all nodes at once what `should_run` defines for one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects import core
-from weir.objects.core import Toleration, ViewError, read
-from weir.selectors.node import pod_selects_node
+from weir.objects.core import Taint, Toleration, ViewError, read
+from weir.selectors.node import pod_selects_node, required_selector
 from weir.taints import wellknown
 from weir.taints.toleration import BLOCKING, EVICTING, Evaluate, untolerated
 
@@ -28,6 +28,9 @@ class ShouldRun:
 
     run: bool
     go_on: bool
+
+
+NEITHER: Final = ShouldRun(False, False)
 
 
 def daemon_tolerations(tolerations: Sequence[Toleration], *, host_network: bool) -> list[Toleration]:
@@ -52,12 +55,79 @@ def daemon_tolerations(tolerations: Sequence[Toleration], *, host_network: bool)
 def should_run(pod: core.Pod, node: Node, gates: Gates, evaluate: Evaluate | None = None) -> ShouldRun:
     """Return whether *node* should run the pod of a template (its tolerations complete)."""
     if pod.spec.node_name and pod.spec.node_name != node.name:
-        return ShouldRun(False, False)
+        return NEITHER
     if not pod_selects_node(pod, node.labels, node.name, gates):
-        return ShouldRun(False, False)
-    if untolerated(node.taints, pod.tolerations, gates, BLOCKING, evaluate):
-        return ShouldRun(False, not untolerated(node.taints, pod.tolerations, gates, EVICTING, evaluate))
+        return NEITHER
+    return _under_taints(pod, node.taints, gates, evaluate)
+
+
+def _under_taints(
+    pod: core.Pod, taints: Sequence[Taint], gates: Gates, evaluate: Evaluate | None
+) -> ShouldRun:
+    if untolerated(taints, pod.tolerations, gates, BLOCKING, evaluate):
+        return ShouldRun(False, not untolerated(taints, pod.tolerations, gates, EVICTING, evaluate))
     return ShouldRun(True, True)
+
+
+class EligibleNodes:
+    """Some nodes, and which of them run the pods of a template.
+
+    Nodes that a template selects are found by label value, and its tolerations are held against every list of taints
+    once. tests/unit/controllers/workloads/test_daemon_nodes.py compares it with `should_run`.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.by_name: dict[str, Node] = dict(sorted((str(node.name), node) for node in nodes))
+        self._by_label: dict[str, dict[str, list[Node]]] = {}
+
+    def verdicts(
+        self, pod: core.Pod, gates: Gates, evaluate: Evaluate | None = None
+    ) -> Iterator[tuple[Node, ShouldRun]]:
+        """Yield what `should_run` says of every node for which it is not `NEITHER`, maybe of others, too."""
+        known: dict[tuple[Taint, ...], ShouldRun] = {}
+        for node in self._candidates(pod):
+            if not pod_selects_node(pod, node.labels, node.name, gates):
+                continue
+            taints = tuple(node.taints)
+            if taints not in known:
+                known[taints] = _under_taints(pod, taints, gates, evaluate)
+            yield node, known[taints]
+
+    def _candidates(self, pod: core.Pod) -> Iterable[Node]:
+        """Return all nodes that *pod* may select, each once."""
+        if pod.spec.node_name:
+            return self._called((pod.spec.node_name,))
+        for key, value in (pod.spec.node_selector or {}).items():
+            return self._labelled(key, (value,))
+        required = required_selector(pod)
+        if required is None:
+            return self.by_name.values()
+        found: dict[str, Node] = {}
+        for term in required.node_selector_terms or ():
+            nodes: Iterable[Node] = self.by_name.values()
+            for requirement in (*(term.match_fields or ()), *(term.match_expressions or ())):
+                if requirement.operator == "In":
+                    in_fields = requirement in (term.match_fields or ())
+                    values = requirement.values or ()
+                    nodes = self._called(values) if in_fields else self._labelled(requirement.key, values)
+                    break
+            found.update((node.name, node) for node in nodes)
+        return found.values()
+
+    def _called(self, names: Iterable[str]) -> list[Node]:
+        return [self.by_name[name] for name in names if name in self.by_name]
+
+    def _labelled(self, key: str, values: Iterable[str]) -> list[Node]:
+        """Return the nodes whose label *key* has one of *values*."""
+        groups = self._by_label.get(key)
+        if groups is None:
+            groups = {}
+            for node in self.by_name.values():
+                if key in node.labels:
+                    groups.setdefault(node.labels[key], []).append(node)
+            if groups:
+                self._by_label[key] = groups
+        return [node for value in dict.fromkeys(values) for node in groups.get(value, ())]
 
 
 def template_pod(daemonset: Mapping[str, Any]) -> core.Pod | None:

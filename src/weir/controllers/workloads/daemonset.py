@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from datetime import datetime, timedelta
+from operator import is_not
+from typing import Any, Final, NamedTuple
 
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
@@ -19,7 +20,14 @@ from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Node, Pod
 from weir.controllers.workloads.controller_revisions import REVISIONS, hash_of, history
-from weir.controllers.workloads.daemon_nodes import ShouldRun, node_of, should_run, spec_for, template_pod
+from weir.controllers.workloads.daemon_nodes import (
+    NEITHER,
+    EligibleNodes,
+    ShouldRun,
+    node_of,
+    spec_for,
+    template_pod,
+)
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, Replacements
 from weir.controllers.workloads.pod_control import (
     about,
@@ -35,13 +43,14 @@ from weir.objects import core
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.observe.logs import ObjectRef
-from weir.observe.unreadable import UnreadableValues
+from weir.observe.unreadable import AGAIN_SECONDS, UnreadableValues
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import Evaluate
 
 DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
 HASH_LABEL: Final = "controller-revision-hash"
 GENERATION_LABEL: Final = "pod-template-generation"
+AGAIN: Final = timedelta(seconds=AGAIN_SECONDS)
 GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
@@ -73,6 +82,9 @@ class DaemonSets(Controller):
         self._unreadable = UnreadableValues(self.log, self.expressions)
         self._claimants = Claimants()
         self.replacements, self.lost = Replacements(), EarlyLosses(node_of)
+        self._seen: list[Node] = []
+        self._nodes = EligibleNodes(())
+        self._judged: dict[str, _Judged] = {}  # by uid
 
     def register_metrics(self, metrics: ControllerMetrics) -> None:
         metrics.cel.watch(self.name, self.expressions)
@@ -85,6 +97,7 @@ class DaemonSets(Controller):
             if new is None:
                 self.replacements.forget(metadata["uid"])
                 self.lost.forget(metadata["uid"])
+                self._judged.pop(metadata["uid"], None)
             yield DaemonKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
@@ -104,23 +117,54 @@ class DaemonSets(Controller):
         daemonset = listers.get(DAEMONSETS, key.name, key.namespace)
         if daemonset is None or daemonset["metadata"].get("deletionTimestamp"):
             return
-        pattern = template_pod(daemonset)
-        if pattern is None:
-            return
-        yield from _Round(self, daemonset, pattern, listers, now).actions()
+        judged = self._judge(daemonset, listers, now)
+        if judged is not None:
+            yield from _Round(self, daemonset, judged, listers, now).actions()
 
-    def judge(self, pattern: core.Pod, node: Node, whose: ObjectRef, now: datetime) -> ShouldRun:
-        """Return whether *node* runs the pod of the DaemonSet *whose*, reporting values that could not be parsed."""
-        self._unreadable.look(
-            pattern.tolerations,
-            node.taints,
-            self._gates,
-            self._evaluate,
-            now=now.timestamp(),
-            pod=whose,
-            node=node.name,
-        )
-        return should_run(pattern, node, self._gates, self._evaluate)
+    def _judge(self, daemonset: Mapping[str, Any], listers: Listers, now: datetime) -> _Judged | None:
+        """Return where a DaemonSet's pods run, from the last time where neither it nor a node has changed since."""
+        nodes = listers.all(NODES)
+        if len(nodes) != len(self._seen) or any(map(is_not, nodes, self._seen)):
+            self._seen, self._nodes = nodes, EligibleNodes(nodes)
+        metadata, spec = daemonset["metadata"], daemonset["spec"]
+        known = self._judged.get(metadata["uid"])
+        if known is None or known.nodes is not self._nodes or known.spec != spec or now >= known.until:
+            pattern = template_pod(daemonset)
+            if pattern is None:
+                return None
+            known = _Judged(spec, pattern, self._nodes, self._verdicts(pattern, metadata, now), now + AGAIN)
+            self._judged[metadata["uid"]] = known
+        return known
+
+    def _verdicts(
+        self, pattern: core.Pod, metadata: Mapping[str, Any], now: datetime
+    ) -> dict[str, ShouldRun]:
+        """Return the nodes that run the pods of a template, reporting values that could not be parsed."""
+        whose, seen = ObjectRef(metadata["namespace"], metadata["name"]), set[tuple[core.Taint, ...]]()
+        for node in self._nodes.by_name.values():
+            if node.taints and (taints := tuple(node.taints)) not in seen:
+                seen.add(taints)
+                self._unreadable.look(
+                    pattern.tolerations,
+                    taints,
+                    self._gates,
+                    self._evaluate,
+                    now=now.timestamp(),
+                    pod=whose,
+                    node=node.name,
+                )
+        verdicts = self._nodes.verdicts(pattern, self._gates, self._evaluate)
+        return {node.name: verdict for node, verdict in verdicts}
+
+
+class _Judged(NamedTuple):
+    """Where the pods of a DaemonSet run; a node that is not named runs none."""
+
+    spec: Mapping[str, Any]
+    pattern: core.Pod
+    nodes: EligibleNodes
+    verdicts: Mapping[str, ShouldRun]
+    until: datetime  #: when values that cannot be parsed are reported again
 
 
 class _Round:
@@ -130,11 +174,12 @@ class _Round:
         self,
         controller: DaemonSets,
         daemonset: Mapping[str, Any],
-        pattern: core.Pod,
+        judged: _Judged,
         listers: Listers,
         now: datetime,
     ) -> None:
-        self._controller, self._set, self._pattern, self._now = controller, daemonset, pattern, now
+        self._controller, self._set, self._judged, self._now = controller, daemonset, judged, now
+        self._pattern = judged.pattern
         self._uid = daemonset["metadata"]["uid"]
         self._claimed = claim(daemonset, DAEMONSETS, listers, PODS)
         self._history = history(daemonset, DAEMONSETS, listers, HASH_LABEL)
@@ -143,7 +188,6 @@ class _Round:
         for pod in self._claimed.mine:
             if not (pod.terminated and pod.deleting):  # something keeps it; nothing is left to do about it
                 self._by_node.setdefault(node_of(pod), []).append(pod)
-        self._nodes: list[Node] = sorted(listers.all(NODES), key=lambda node: str(node.name))
         self._min_ready = daemonset["spec"].get("minReadySeconds") or 0
         strategy = daemonset["spec"].get("updateStrategy") or {}
         self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
@@ -154,16 +198,16 @@ class _Round:
     def actions(self) -> Iterator[Action]:
         yield from self._claimed.changes
         yield from self._history.changes
-        whose = ObjectRef(self._set["metadata"]["namespace"], self._set["metadata"]["name"])
-        should = {
-            node.name: self._controller.judge(self._pattern, node, whose, self._now) for node in self._nodes
-        }
+        verdicts, nodes = self._judged.verdicts, self._judged.nodes.by_name
+        # Of the other nodes there is nothing to say: they run no pod, and have none.
+        concerned = sorted({*verdicts, *(name for name in self._by_node if name in nodes)})
+        should = {name: verdicts.get(name, NEITHER) for name in concerned}
         if warning := self._controller.expressions.warning(self._uid, self._pattern.tolerations):
             yield Record(about(self._set, DAEMONSETS), "Warning", STOPPED_REASON, warning)
         desired = sum(answer.run for answer in should.values())
         surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
-        for node in self._nodes:
-            yield from self._node(node.name, should[node.name], surge)
+        for name, verdict in should.items():
+            yield from self._node(name, verdict, surge)
         for name in sorted(self._by_node):  # pods that still wait for a node that is gone
             if name and name not in should:
                 for pod in self._by_node[name]:

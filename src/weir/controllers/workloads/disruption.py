@@ -35,7 +35,7 @@ from weir.objects.core import OwnerReference
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind, find_kind
 from weir.objects.times import format_time
-from weir.selectors.labels import from_object, print_selector
+from weir.selectors.labels import EVERYTHING, Selector, SelectorError, from_object, print_selector
 
 BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
 #: How long an eviction that was granted counts before its pod is seen to go.
@@ -126,7 +126,7 @@ class BudgetKey(msgspec.Struct, frozen=True):
 
 
 class NamespaceBudgets(msgspec.Struct, frozen=True):
-    """Every budget of a namespace: one of its pods or their owners changed."""
+    """Every budget of a namespace: the owner of one of its pods changed."""
 
     namespace: str
 
@@ -159,33 +159,43 @@ class Disruption(Controller):
         self._reported: dict[
             BudgetKey, frozenset[str]
         ] = {}  # what is odd about each budget, as last reported
-        self._there: dict[str, set[str]] = {}  # namespaces that have budgets, and which
+        self._selectors: dict[str, dict[str, Selector | None]] = {}  # of budgets, by namespace and name
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
-        """Yield the budget that changed, or all of a namespace whose pods or owners did."""
+        """Yield the budgets that changed, whose pods did, or in whose namespace an owner did."""
         if kind is BUDGETS:
             metadata = (new or old)["metadata"]
-            self._count(metadata["namespace"], metadata["name"], there=new is not None)
+            self._note(metadata["namespace"], metadata["name"], new)
             yield BudgetKey(metadata["namespace"], metadata["name"])
         elif kind is PODS:
             metadata = (new or old).metadata
             if new is not None and _picked_at(new) is not None:
                 yield PickedPod(metadata.namespace, metadata.name)
-            if metadata.namespace in self._there:
-                yield NamespaceBudgets(metadata.namespace)
-                if new is not None and _face(old) != _face(new):
-                    yield BudgetedPod(metadata.namespace, metadata.name)
+            selected = 0
+            for name, selector in self._selectors.get(metadata.namespace, {}).items():
+                is_new = new is not None and _selects(selector, new)
+                selected += is_new
+                if is_new or (old is not None and _selects(selector, old)):
+                    yield BudgetKey(metadata.namespace, name)
+            if selected > 1 and _face(old) != _face(new):
+                yield BudgetedPod(metadata.namespace, metadata.name)
         elif old is None or new is None or old["spec"].get("replicas") != new["spec"].get("replicas"):
             namespace = (new or old)["metadata"]["namespace"]
-            if namespace in self._there:
+            if namespace in self._selectors:
                 yield NamespaceBudgets(namespace)
 
-    def _count(self, namespace: str, name: str, *, there: bool) -> None:
-        """Note a budget that came, or went: where there is none, nothing else need be looked at."""
-        names = self._there.setdefault(namespace, set())
-        (names.add if there else names.discard)(name)
-        if not names:
-            del self._there[namespace]
+    def _note(self, namespace: str, name: str, budget: Document | None) -> None:
+        """Note a budget that came, changed or went: where there is none, nothing else need be looked at."""
+        there = self._selectors.setdefault(namespace, {})
+        if budget is None:
+            there.pop(name, None)
+            if not there:
+                del self._selectors[namespace]
+            return
+        try:
+            there[name] = from_object(budget["spec"].get("selector"))
+        except SelectorError:
+            there[name] = EVERYTHING  # so that the budget is looked at, which says what is wrong
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a budget when it is no longer true."""
@@ -198,7 +208,7 @@ class Disruption(Controller):
             names = sorted(
                 budget["metadata"]["name"]
                 for budget in listers.within(BUDGETS, key.namespace)
-                if pod is not None and _selects(budget, pod)
+                if pod is not None and _selects(from_object(budget["spec"].get("selector")), pod)
             )
             if pod is not None and len(names) > 1:
                 text = (
@@ -215,7 +225,8 @@ class Disruption(Controller):
         if budget is None:
             self._reported.pop(key, None)
             return
-        pods: list[Pod] = [pod for pod in listers.within(PODS, key.namespace) if _selects(budget, pod)]
+        selector = from_object(budget["spec"].get("selector"))
+        pods: list[Pod] = [pod for pod in listers.within(PODS, key.namespace) if _selects(selector, pod)]
         try:
             expected = expectation(budget["spec"], pods, listers)
         except NoScale as error:
@@ -280,8 +291,7 @@ def _face(pod: Pod | None) -> tuple[Any, ...] | None:
     return (pod.metadata.labels, pod.ready) if pod is not None else None
 
 
-def _selects(budget: Document, pod: Pod) -> bool:
-    selector = from_object(budget["spec"].get("selector"))
+def _selects(selector: Selector | None, pod: Pod) -> bool:
     return selector is not None and selector.matches(pod.metadata.labels or {})
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from weir.controllers.runtime.views import Node, Pod
 from weir.controllers.workloads.daemon_nodes import (
+    NEITHER,
+    EligibleNodes,
     ShouldRun,
     daemon_tolerations,
     node_of,
@@ -15,6 +19,7 @@ from weir.controllers.workloads.daemon_nodes import (
 )
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Toleration, read
+from weir.taints.operators import Outcome
 
 
 def meant_for(*fields, bound="", key="required"):
@@ -92,6 +97,72 @@ def template(**spec):
 )
 def test_a_node_runs_daemon_pods_it_selects_and_whose_taints_they_tolerate(pod, there, answer):
     assert should_run(pod, there, ALL_FEATURES) == answer
+
+
+def some_node(rng, number):
+    labels = {key: rng.choice("abc") for key in ("zone", "pool") if rng.random() < 0.8}
+    taints = [
+        {"key": "k", "value": rng.choice("01"), "effect": rng.choice(["NoSchedule", "NoExecute"])}
+        for _ in range(rng.choice([0, 0, 1, 2]))
+    ]
+    return read(Node, {"metadata": {"name": f"n{number}", "labels": labels}, "spec": {"taints": taints}})
+
+
+def some_requirement(rng):
+    operator = rng.choice(["In", "In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Odd"])
+    values = [] if operator in ("Exists", "DoesNotExist") else rng.choices("abc1", k=rng.randrange(3))
+    return {"key": rng.choice(["zone", "pool", "not a key"]), "operator": operator, "values": values}
+
+
+def some_term(rng):
+    fields = [
+        field(rng.choice(["In", "NotIn"]), rng.choices(["n1", "n2", "n99"], k=rng.choice([1, 1, 2])), key)
+        for key in rng.choices(["metadata.name", "metadata.namespace"], (5, 1), k=rng.choice([0, 0, 1, 2]))
+    ]
+    expressions = [some_requirement(rng) for _ in range(rng.randrange(3))]
+    return {"matchFields": fields, "matchExpressions": expressions}
+
+
+def some_template(rng):
+    terms = {"nodeSelectorTerms": [some_term(rng) for _ in range(rng.randrange(3))]}
+    required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return template(
+        nodeName=rng.choice(["", "", "", "n1"]),
+        nodeSelector={key: rng.choice("abc") for key in ("zone", "pool") if rng.random() < 0.2},
+        affinity=rng.choice([{}, required, required]),
+        tolerations=rng.choice([[], [{"key": "k", "value": "1"}], [{"operator": "Exists"}]]),
+    )
+
+
+def test_nodes_that_are_found_are_those_that_each_by_itself_should_run_the_pod():
+    rng = random.Random(3)
+    nodes = [some_node(rng, number) for number in range(30)]
+    eligible, found, none = EligibleNodes(nodes), 0, 0
+    for _ in range(300):
+        pod = some_template(rng)
+        plain = {each.name: should_run(pod, each, ALL_FEATURES) for each in nodes}
+        verdicts = [(each.name, verdict) for each, verdict in eligible.verdicts(pod, ALL_FEATURES)]
+        assert len(dict(verdicts)) == len(verdicts)
+        assert {**dict.fromkeys(plain, NEITHER), **dict(verdicts)} == plain
+        found, none = found + bool(verdicts), none + (not verdicts)
+    assert found > 50 < none
+
+
+def test_a_template_is_held_against_the_nodes_it_selects_and_against_every_list_of_taints_once():
+    nodes = [
+        read(Node, {"metadata": {"name": f"n{i}", "labels": {"pool": "a" if i < 3 else "b"}},
+                    "spec": {"taints": [{"key": "k", "value": "1", "effect": "NoSchedule"}]}})
+        for i in range(50)
+    ]  # fmt: skip
+    evaluated = []
+    pod = template(nodeSelector={"pool": "a"}, tolerations=[{"expression": "true"}])
+
+    def evaluate(expression, taint):
+        evaluated.append(taint)
+        return Outcome.TOLERATED
+
+    assert len(list(EligibleNodes(nodes).verdicts(pod, ALL_FEATURES, evaluate))) == 3
+    assert len(evaluated) == 1
 
 
 def test_a_template_that_cannot_be_read_describes_no_pod():

@@ -10,9 +10,10 @@ from weir.controllers.runtime.actions import Create, Delete, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import ShouldRun, daemon_tolerations, should_run, template_pod
-from weir.controllers.workloads.daemonset import DAEMONSETS, DaemonKey, DaemonSets
+from weir.controllers.workloads.daemonset import AGAIN, DAEMONSETS, DaemonKey, DaemonSets
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Toleration, read
+from weir.taints.operators import Outcome
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 RUN, STAY, LEAVE = ShouldRun(True, True), ShouldRun(False, True), ShouldRun(False, False)
@@ -194,6 +195,31 @@ def test_a_failed_pod_is_replaced_with_backoff_and_told():
 
 def test_a_succeeded_pod_is_replaced():
     assert deleted(actions(node(), pod("a", phase="Succeeded"))) == ["a"]
+
+
+def test_a_daemonset_is_held_against_its_nodes_again_when_one_of_them_or_its_template_changes():
+    taints, evaluated = [taint("NoSchedule")], []
+
+    def evaluate(expression, taint):
+        evaluated.append(taint.effect)
+        return Outcome.TOLERATED
+
+    controller = DaemonSets(ALL_FEATURES, evaluate)
+    documents = [daemonset(tolerations=[{"expression": "true"}]), node("n", *taints), node("m")]
+    listers = Listers.of(documents, [DAEMONSETS])
+
+    def look(now=T0):
+        evaluated.clear()
+        made = created(controller.reconcile(DaemonKey("default", "agent"), listers, now))
+        return len(made), bool(evaluated)
+
+    assert [look(), look()] == [(2, True), (2, False)]
+    listers.put(node("n", taint("NoExecute")))
+    assert [look(), look()] == [(2, True), (2, False)]
+    listers.put(daemonset(tolerations=[{"expression": "false"}]))
+    assert [look(), look()] == [(2, True), (2, False)]
+    listers.drop(node("m"))
+    assert [look(), look(T0 + AGAIN)] == [(1, True), (1, True)]
 
 
 def test_changes_of_a_node_that_are_no_change_of_labels_or_taints_are_ignored():

@@ -32,7 +32,7 @@ def budget(name="b", selector=None, **spec):
     }
 
 
-def pod(name, owner="", kind="ReplicaSet", phase="Running", conditions=()):
+def pod(name, owner="", kind="ReplicaSet", phase="Running", conditions=(), app="web"):
     references = [
         {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": f"{kind}-{owner}", "controller": True}
     ]
@@ -43,7 +43,7 @@ def pod(name, owner="", kind="ReplicaSet", phase="Running", conditions=()):
             "name": name,
             "namespace": "default",
             "uid": name,
-            "labels": {"app": "web"},
+            "labels": {"app": app},
             "ownerReferences": references if owner else [],
         },
         "spec": {"containers": []},
@@ -169,7 +169,40 @@ def test_where_there_is_no_budget_nothing_is_looked_at(before, change):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_where_there_is_a_budget_changes_are_looked_at(change):
-    assert NamespaceBudgets("default") in seen(CAME, change)
+    assert seen(CAME, change) in ([BudgetKey("default", "b")], [NamespaceBudgets("default")])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        ("web", "web", "b"),
+        ("db", "web", "bc"),
+        ("web", "db", "bc"),
+        ("db", "db", "c"),
+        (None, "db", "c"),
+        ("db", None, "c"),
+        ("x", "x", ""),
+        ("none", None, ""),
+    ],
+)
+def test_of_the_budgets_there_are_those_that_count_a_changed_pod_are_looked_at(before, after, names):
+    old, new = (label and viewed(pod("a", app=label)) for label in (before, after))
+    db = (BUDGETS, None, budget("c", {"matchLabels": {"app": "db"}}))
+    none = (BUDGETS, None, {**budget("d"), "spec": {}})
+    assert seen(CAME, db, none, (PODS, old, new)) == [BudgetKey("default", name) for name in names]
+
+
+def test_a_pod_that_comes_to_several_budgets_is_looked_at_itself():
+    several = (CAME, (BUDGETS, None, budget("c")))
+    ready, deleted = viewed(pod("a")), viewed(pod("a"))
+    assert BudgetedPod("default", "a") in seen(*several, (PODS, None, ready))
+    assert BudgetedPod("default", "a") not in seen(*several, (PODS, ready, deleted))
+    assert BudgetedPod("default", "a") not in seen(CAME, (PODS, None, ready))
+
+
+def test_a_budget_whose_selector_cannot_be_read_is_looked_at():
+    odd = budget(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]})
+    assert seen((BUDGETS, None, odd), (PODS, None, viewed(pod("a")))) == [BudgetKey("default", "b")]
 
 
 def test_a_pod_picked_to_go_is_looked_at_without_any_budget():
