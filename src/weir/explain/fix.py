@@ -174,16 +174,20 @@ def find_fix(case: Case) -> Fix | None:
 
 
 def _alternatives(case: Case, edits: Edits, group: Group) -> Iterator[Edits]:
-    """Yield other changes for the same nodes, each tried, none of them with a part that is enough."""
-    found: list[Edits] = []
+    """Yield other changes for the same nodes, each tried, none of them one that is enough and more besides."""
+    found = [edits]
     for _, other in case.plan(group)[: 4 * _MOST_ALTERNATIVES]:
-        if len(found) == _MOST_ALTERNATIVES:
+        if len(found) > _MOST_ALTERNATIVES:
             return
-        if case.helps(other) and not set(edits) <= set(other):
+        if not _includes(other, edits) and case.helps(other):
             part = case.smallest(other)
-            if part not in found:
+            if not any(_includes(part, each) for each in found):
                 found.append(part)
                 yield part
+
+
+def _includes(edits: Edits, others: Edits) -> bool:
+    return all(any(edit.includes(other) for edit in edits) for other in others)
 
 
 # ── making changes ───────────────────────────────────────────────────────────────────────────────

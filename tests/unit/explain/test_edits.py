@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from weir.explain.fix import Fix
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
@@ -161,6 +163,14 @@ def test_fewer_devices_are_proposed_with_the_patch_of_the_template():
         each["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] for each in (original, patch)
     ]
     assert counts == [4, 2]
+
+
+@pytest.mark.parametrize("there, asked", [(4, 5), (15, 20), (1, 30)])
+def test_only_as_many_devices_less_as_are_missing_are_proposed(there, asked):
+    found = fix(pod(resourceClaims=CLAIMS), node(), GPU, devices(there), template(count=asked))
+    (line,) = said(found)
+    assert f" instead of {asked}" in line and f"ask for {there} device" in line
+    assert found.alternatives == ()
 
 
 def test_a_device_class_with_a_near_name_is_proposed():

@@ -6,6 +6,7 @@ objects; a pending pod keeps the claim it has.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,8 +31,8 @@ from weir.scheduler.device_reasons import ClaimTied, NoDevices
 from weir.values.names import check_label_value
 from weir.world import World
 
-#: Fewer devices are tried down from here.
-_MOST_COUNTS: Final = 9
+#: How many numbers of devices are tried, downwards from those that are there.
+_MOST_COUNTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,9 @@ class LowerCount(ChangeRequest):
         devices = counted(self.after, "device")
         return f"let {self.where} ask for {devices} instead of {self.before} (recreate it: its spec cannot be changed)"
 
+    def includes(self, other: Edit) -> bool:
+        return isinstance(other, LowerCount) and self.where == other.where and self.after <= other.after
+
     def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
         return msgspec.structs.replace(asked, count=self.after)
 
@@ -203,9 +207,13 @@ def for_devices(reason: NoDevices, pod: Pod, world: World) -> Iterator[tuple[Edi
     rules = _rules([taint for one in tainted for taint in one.taints])
     if rules:
         yield rules
+    usable = Counter((one.claim, one.request) for one in reason.refusals if one.refusal is Refusal.LEFT_OVER)
     for holder, key, request, asked in _requests(pod, world):
-        for count in range(min(asked.count or 1, _MOST_COUNTS) - 1, 0, -1):
-            yield (LowerCount(holder, key, request, asked.count or 1, count),)
+        before = asked.count or 1
+        there = max((number for (_, name), number in usable.items() if name == request), default=before)
+        most = min(before - 1, there)
+        for count in range(most, max(most - _MOST_COUNTS, 0), -1):
+            yield (LowerCount(holder, key, request, before, count),)
 
 
 def for_class(pod: Pod, world: World) -> Iterator[tuple[Edit, ...]]:

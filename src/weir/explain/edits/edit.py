@@ -31,6 +31,10 @@ class Edit:
         """Return the change as one imperative sentence."""
         raise NotImplementedError
 
+    def includes(self, other: Edit) -> bool:
+        """Return whether it changes all that *other* does, and maybe more."""
+        return self == other
+
     def on_pod(self, spec: dict[str, Any]) -> None:
         """Make the change in the pod spec of a document."""
 
