@@ -27,6 +27,7 @@ def text(
     """Yield the lines of the answer, most important first."""
     from weir.explain.phrases import counted, listed
     from weir.whatif import words
+    from weir.whatif.upgrade_order import ORDER
 
     def colored(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
         on = colour and tone != "reset"
@@ -43,10 +44,11 @@ def text(
             yield from colored(note, BAD)
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
         return
-    yield from colored(f"If you {'; then '.join(found.said)}:")
+    changes = [f"change {said}" if said.startswith("gates ") else said for said in found.said]
+    yield from colored(f"If you {'; then '.join(changes)}:")
     yield ""
     for note in found.notes:
-        yield from colored(f"{note}.", BAD, bold=True)
+        yield from colored(f"{note}.", "reset" if note.startswith(ORDER) else BAD, bold=True)
     loops = found.circles if show_all else found.circles[:_LOOPS]
     for circle in loops:
         yield from colored(words.circle(circle), BAD, bold=True)

@@ -26,6 +26,8 @@ USAGE: Final = 2
 #: The question cannot be answered: the cluster is out of reach, or rights, kinds or gates are not known.
 CANNOT_SAY: Final = 3
 INTERRUPTED: Final = start.INTERRUPTED
+#: The reader left before the end (`weir … | head`): as of a program that SIGPIPE ends.
+READER_LEFT: Final = 141
 BUG: Final = 70
 
 #: Commands that only ask: an interrupt ends them at once, whatever they are doing, and leaves nothing behind.
@@ -116,6 +118,9 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:  # click would print an empty line
             raise click.Abort from None
+        except BrokenPipeError:  # click would exit with 1, which are findings
+            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # nothing more can be written
+            return READER_LEFT
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -256,10 +261,6 @@ def report(error: Exception) -> int:
             return _say("interrupted", INTERRUPTED)
         case click.ClickException():
             return _say(error.format_message(), error.exit_code)
-        case BrokenPipeError():
-            # The reader left (`weir … | head`): nothing is wrong, and nothing more can be written.
-            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-            return FINE
         case ConnectionError():
             return _say(f"cannot reach the cluster: {_one_line(error)}", CANNOT_SAY)
         case OSError():

@@ -18,6 +18,7 @@ from weir.objects.core import Node, Pod, ViewError, read
 from weir.taints.toleration import untolerated
 from weir.whatif.circles import DRIVEN, Circle, WorkloadOf
 from weir.whatif.history import Cause, History, PodLife, Why, after
+from weir.whatif.upgrade_order import ORDER
 
 Document = dict[str, Any]
 
@@ -172,7 +173,8 @@ class Forecast:
     def bad(self) -> bool:
         """Whether somebody should think again."""
         blocked = any(budget.blocks for budget in self.budgets)
-        return bool(self.lost or self.others_lost or self.circles or self.hindered or blocked or self.notes)
+        before = any(not note.startswith(ORDER) for note in self.notes)
+        return bool(self.lost or self.others_lost or self.circles or self.hindered or blocked or before)
 
 
 def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle] = ()) -> Iterator[Leaving]:

@@ -30,6 +30,8 @@ NAMES: Final = {
     "controllers": "kube-controller-manager",
     "kubelet": "kubelets",
 }
+#: How a line begins that only says in which order to go.
+ORDER: Final = "order: "
 #: How many objects of a kind are named; of more it says how many.
 SHOWN: Final = 5
 
@@ -67,7 +69,7 @@ def advice(
 def _ordered(order: Sequence[str], components: Sequence[str], when: str) -> Iterator[str]:
     names = [NAMES[name] for name in order if not components or name in components]
     if names:
-        yield f"order: {' → '.join(names)}; {when}"
+        yield f"{ORDER}{' → '.join(names)}; {when}"
 
 
 def _listed(found: Iterable[str], what: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,16 @@ def modules_after(code: str) -> set[str]:
         check=True,
     )
     return set(done.stdout.splitlines())
+
+
+def test_a_reader_that_left_is_neither_fine_nor_a_finding():
+    """A shell with `pipefail` must not take `weir … | head -1` for an answer."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "weir", "explain", "-f", "examples/checkout"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (cli.READER_LEFT, "")
 
 
 def test_help_imports_nothing_heavy():

@@ -293,8 +293,9 @@ def waiting(tmp_path):
 def test_gates_say_who_is_helped(waiting, capsys, monkeypatch):
     asked = ["what-if", "gates", f"{GATE}=true", "--feature-gates", f"{GATE}=false", "-c", waiting]
     monkeypatch.setenv("COLUMNS", "200")
-    assert run(asked) == FINDINGS  # the order of restarts is worth a thought
+    assert run(asked) == FINE  # all find a place: in which order to restart is no finding
     out = capsys.readouterr().out
+    assert out.startswith(f"If you change gates {GATE}=true:") and "order: kubelets" in out
     assert "1 waiting pod runs then" in out
     assert "Nothing would change" not in out
     (row,) = [line for line in out.splitlines() if "replicaset default/web" in line]
@@ -321,6 +322,24 @@ def test_gates_say_who_could_not_come_back(waiting, capsys):
     assert "pod default/runs" in out and "nothing tolerates sla=950:NoSchedule" in out
     run(["what-if", "gates", f"{GATE}=true", "-c", waiting])
     assert capsys.readouterr().out.startswith("Nothing would change")
+
+
+def test_a_gate_that_templates_need_is_a_finding(tmp_path, capsys):
+    spec = pod("p", tolerations=[{"key": "sla", "operator": "Gt", "value": "900"}])["spec"]
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {k: spec[k] for k in ("tolerations", "containers")},
+    }
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+    file = tmp_path / "held.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node("a"), web]}))
+    assert run(["what-if", "gates", f"{GATE}=false", "-c", str(file)]) == FINDINGS
+    assert "deployment/default/web: would be refused" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("measured, code", [(True, FINE), (False, CANNOT_SAY)])
