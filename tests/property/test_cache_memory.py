@@ -34,7 +34,7 @@ FEEDERS = {
     "weir.apiserver.transport.protobuf._type_meta": "_type_meta(t[-100:], t)",
     "weir.apiserver.transport.negotiation.negotiate": "negotiate('application/json;x=' + t)",
     "weir.apiserver.transport.paths.parse": "parse('GET', '/api/v1/namespaces/' + t)",
-    "weir.apiserver.webhooks.matching._compiled": "_compiled('object.x == ' + repr(t))",
+    "weir.apiserver.webhooks.dispatch._compiled": "_compiled('object.x == ' + repr(t))",
     "weir.cel.codegen.compile._compiled": "_codes('def f():\\n return ' + repr(t))",
     "weir.cel.library.regex.compile_regex": "searched(t)",
     "weir.cel.library.semver._parse": "_remembered(t, False); _remembered('1.0.0-' + t, True)",

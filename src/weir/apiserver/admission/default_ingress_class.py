@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
-from weir.apiserver.admission.newest_marked import newest_marked
+from weir.apiserver.admission.storage import newest_marked
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.validate.ingress import CLASS_ANNOTATION

@@ -15,8 +15,8 @@ from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
 from weir.apiserver.admission.versions import InVersion, spoken_kind, taken_from
 from weir.apiserver.auth.cel_authorizer import Decide
+from weir.apiserver.patches.custom_structure import fitting_problems, node_of
 from weir.apiserver.patches.json import patch_of_policy
-from weir.apiserver.patches.kind_form import fitting_problems, node_of
 from weir.apiserver.patches.overlay import overlay
 from weir.apiserver.patches.structure import Node, Relation
 from weir.apiserver.registry.scale_objects import SCALE

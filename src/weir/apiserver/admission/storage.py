@@ -7,7 +7,7 @@ its class allows expansion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import (
@@ -18,10 +18,28 @@ from weir.apiserver.admission.attributes import (
     Attributes,
     Reader,
 )
-from weir.apiserver.admission.newest_marked import newest_marked
 from weir.objects.kind import Kind
 from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
+
+# ── the default class among several marked by annotation, for storage and ingress classes ──
+
+
+def newest_marked(classes: Iterable[Mapping[str, Any]], *annotations: str) -> Mapping[str, Any] | None:
+    """Return, of the classes with one of *annotations* set to "true", the newest, then the first by name.
+
+    >>> newest_marked([{"metadata": {"name": "a", "annotations": {"x": "true"}}}], "x")["metadata"]["name"]
+    'a'
+    """
+    marked = [
+        one
+        for one in classes
+        if any((one["metadata"].get("annotations") or {}).get(name) == "true" for name in annotations)
+    ]
+    marked.sort(key=lambda one: one["metadata"]["name"])
+    marked.sort(key=lambda one: one["metadata"].get("creationTimestamp") or "", reverse=True)
+    return marked[0] if marked else None
+
 
 IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 IS_DEFAULT_BETA = "storageclass.beta.kubernetes.io/is-default-class"

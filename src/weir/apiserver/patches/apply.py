@@ -18,8 +18,8 @@ import msgspec
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import compare, field_set
 from weir.apiserver.patches.configuration import path_text
+from weir.apiserver.patches.custom_structure import fitting_problems, node_of, zero_of
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.kind_form import fitting_problems, node_of, zero_of
 from weir.apiserver.patches.managedfields import (
     Entry,
     Managed,

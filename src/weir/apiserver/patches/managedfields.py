@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import created, written_and_removed
+from weir.apiserver.patches.custom_structure import node_of, zero_of
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.kind_form import node_of, zero_of
 from weir.apiserver.patches.structure import Unkeyed
 from weir.customresources.served import CustomResourceKind
 from weir.objects.document import KindRow

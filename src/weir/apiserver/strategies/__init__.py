@@ -23,7 +23,6 @@ from weir.apiserver.strategies.devices import (
     ResourceClaimTemplateStrategy,
     ResourceSliceStrategy,
 )
-from weir.apiserver.strategies.dropped import WithoutFields
 from weir.apiserver.strategies.namespace import LimitRangeStrategy, NamespaceStrategy
 from weir.apiserver.strategies.networking import (
     EndpointSliceStrategy,
@@ -31,7 +30,7 @@ from weir.apiserver.strategies.networking import (
     NetworkPolicyStrategy,
     ServiceCIDRStrategy,
 )
-from weir.apiserver.strategies.pod import PodStrategy
+from weir.apiserver.strategies.pod import PodStrategy, WithoutFields
 from weir.apiserver.strategies.service import ServiceStrategy
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.apiserver.strategies.volumes import PersistentVolumeClaimStrategy, PersistentVolumeStrategy

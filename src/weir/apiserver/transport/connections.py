@@ -11,20 +11,122 @@ Per-connection bounds do not bound the sum, so these are counted over all connec
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.http import Handler, Request
-from weir.apiserver.transport.large_bodies import LargeBodies
-from weir.observe.fair_turns import FairTurns
 
 if TYPE_CHECKING:
     from weir.apiserver.transport.protocol import HttpProtocol
 
-__all__ = ["Connections"]
+__all__ = ["REQUESTS_A_TURN", "Connections", "FairTurns", "LargeBodies"]
+
+
+# ── per-user slots for reading large request bodies ──
+# Bodies from `limits.LARGE_BODY_BYTES` on are processed one at a time off the loop (weir.apiserver.off_loop), so
+# reading them earlier only costs memory. A large request is read only when its user has a free slot, kept until it is
+# answered; until then its connection is not read. system:masters needs no slot.
+
+
+class Sender(Protocol):
+    """A connection by which a large body comes."""
+
+    def may_send(self) -> None:
+        """Go on: there is a place now."""
+
+
+class LargeBodies:
+    """The places of all users, and who waits for one."""
+
+    def __init__(self) -> None:
+        self._whose: dict[Sender, str] = {}  # of those that have a place, and those that wait
+        self._count: dict[str, int] = {}  # of places taken, by user
+        self._waiting: dict[str, dict[Sender, None]] = {}  # by user, who came first first
+
+    def enter(self, sender: Sender, user: User | None) -> bool:
+        """Whether *sender* may send a large body of *user* now; else `may_send` tells it when."""
+        if sender in self._whose or user is None or MASTERS in user.groups:
+            return True
+        name = self._whose[sender] = user.name
+        count = self._count.get(name, 0)
+        if count >= limits.MOST_LARGE_OF_ONE_USER:
+            self._waiting.setdefault(name, {})[sender] = None
+            return False
+        self._count[name] = count + 1
+        return True
+
+    def leave(self, sender: Sender) -> None:
+        """Free the place of *sender* for the next of its user, or take it out of their line."""
+        name = self._whose.pop(sender, None)
+        if name is None:
+            return
+        line = self._waiting.get(name, {})
+        if sender in line:
+            del line[sender]
+        elif line:
+            sender = next(iter(line))
+            del line[sender]
+            sender.may_send()
+        else:
+            self._count[name] -= 1
+            if not self._count[name]:
+                del self._count[name]
+        if not line:
+            self._waiting.pop(name, None)
+
+
+# ── fair turns on one event loop: callers take turns by name (a user, an address), not by arrival ──
+# Spec: decision 14. Only `REQUESTS_A_TURN` start per loop turn; waiting calls start name by name, so that a caller with
+# few waits for one turn, however many another has. If nothing waits, a call starts at once.
+
+
+REQUESTS_A_TURN = 8
+PAUSE_SECONDS = 0.005  # between looks at whether a call can start
+
+
+class FairTurns:
+    """The requests that are here and not begun, by user."""
+
+    def __init__(self, can_start: Callable[[], bool] = lambda: True) -> None:
+        """While *can_start* is False, calls wait."""
+        self._can_start = can_start
+        self._begun = 0  # in this turn of the loop
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the user whose turn is next first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def wait(self, user: str) -> asyncio.Future[None] | None:
+        """Return what a request of *user* has to wait for; None when it may begin at once."""
+        loop = asyncio.get_running_loop()
+        if self._begun == 0 and not self._waiting:
+            loop.call_soon(self._next_turn, loop)
+        if self._begun < REQUESTS_A_TURN and not self._waiting and self._can_start():
+            self._begun += 1
+            return None
+        waiting = loop.create_future()
+        self._waiting.setdefault(user, deque()).append(waiting)
+        return waiting
+
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < REQUESTS_A_TURN and self._can_start():
+            user = next(iter(self._waiting))
+            requests = self._waiting.pop(user)
+            first = requests.popleft()
+            if requests:
+                self._waiting[user] = requests  # behind the others
+            if not first.done():  # its client may be gone
+                first.set_result(None)
+                self._begun += 1
+        if self._waiting and not self._begun:
+            loop.call_later(PAUSE_SECONDS, self._next_turn, loop)
+        elif self._begun:
+            loop.call_soon(self._next_turn, loop)
 
 
 class Connections:

@@ -2,7 +2,7 @@
 
 From a read to `handle` is one callback, and a watch writes encoded chunks straight to the transport. Requests of one
 connection are answered in order. A request is authenticated by its head: the body of an unauthenticated request is
-not read, nor a large one of an unauthorized request; others wait for a slot (weir.apiserver.transport.large_bodies).
+not read, nor a large one of an unauthorized request; others wait for a slot (weir.apiserver.transport.connections).
 Head, framing and trailers are bounded together; trailers are not headers. No HTTP/2, no upgrade. A response is
 written in slices, and the next slice or request waits until the reader has taken the previous. When a connection ends
 its references are dropped at once, because parser and protocol form a cycle and the collector runs rarely.

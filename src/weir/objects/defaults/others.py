@@ -13,6 +13,160 @@ from typing import Any, Final
 from weir.objects.autoscaler_versions import DEFAULT_CPU_UTILIZATION, default_metric, has_other_metrics
 from weir.objects.defaults.core import fill
 
+# ── defaults of apps/v1: replicas and update strategies ──
+# Spec: apiserver.md 5.2 (Deployment, ReplicaSet, DaemonSet).
+
+
+#: A field of the first DaemonSets that lives on as an annotation; the strategy counts it up.
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def deployment(deployment: dict[str, Any]) -> None:
+    spec = deployment.setdefault("spec", {})
+    fill(spec, "replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        fill(strategy, "rollingUpdate", {})
+        fill(strategy["rollingUpdate"], "maxUnavailable", "25%")
+        fill(strategy["rollingUpdate"], "maxSurge", "25%")
+    elif strategy.get("rollingUpdate") is not None:
+        fill(strategy["rollingUpdate"], "maxUnavailable", 0)
+        fill(strategy["rollingUpdate"], "maxSurge", 0)
+    fill(spec, "revisionHistoryLimit", 10)
+    fill(spec, "progressDeadlineSeconds", 600)
+
+
+def daemon_set(daemon_set: dict[str, Any]) -> None:
+    spec = daemon_set.setdefault("spec", {})
+    strategy = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        fill(strategy, "rollingUpdate", {})
+        fill(strategy["rollingUpdate"], "maxUnavailable", 1)
+        fill(strategy["rollingUpdate"], "maxSurge", 0)
+    elif strategy.get("rollingUpdate") is not None:
+        fill(strategy["rollingUpdate"], "maxUnavailable", 0)
+        fill(strategy["rollingUpdate"], "maxSurge", 0)
+    fill(spec, "revisionHistoryLimit", 10)
+    annotations = daemon_set.setdefault("metadata", {}).setdefault("annotations", {})
+    annotations.setdefault(TEMPLATE_GENERATION, "0")
+
+
+def stateful_set(stateful_set: dict[str, Any]) -> None:
+    spec = stateful_set.setdefault("spec", {})
+    if not spec.get("podManagementPolicy"):
+        spec["podManagementPolicy"] = "OrderedReady"
+    strategy = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        fill(strategy, "rollingUpdate", {})
+    rolling = strategy.get("rollingUpdate")
+    if rolling is not None:
+        fill(rolling, "partition", 0)
+        if strategy["type"] == "RollingUpdate":
+            fill(rolling, "maxUnavailable", 1)
+    fill(spec, "persistentVolumeClaimRetentionPolicy", {})
+    for key in ("whenDeleted", "whenScaled"):
+        if not spec["persistentVolumeClaimRetentionPolicy"].get(key):
+            spec["persistentVolumeClaimRetentionPolicy"][key] = "Retain"
+    fill(spec, "replicas", 1)
+    fill(spec, "revisionHistoryLimit", 10)
+    for template in spec.get("volumeClaimTemplates") or ():
+        template["apiVersion"], template["kind"] = "v1", "PersistentVolumeClaim"
+
+
+def replica_set(replica_set: dict[str, Any]) -> None:
+    fill(replica_set.setdefault("spec", {}), "replicas", 1)
+
+
+_APPS: Final = {
+    "apps.v1.Deployment": deployment,
+    "apps.v1.DaemonSet": daemon_set,
+    "apps.v1.StatefulSet": stateful_set,
+    "apps.v1.ReplicaSet": replica_set,
+}
+
+
+# ── defaults of batch/v1: jobs and the jobs of a schedule ──
+
+
+MOST_RETRIES: Final = 2**31 - 1
+
+
+def job(job: dict[str, Any]) -> None:
+    """A job without either number runs one pod once; a job with a work queue has no completions."""
+    spec = job.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    fill(spec, "parallelism", 1)
+    fill(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else MOST_RETRIES)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    metadata = job.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = (
+            labels  # the same map: labels the server generates for the pods show on the job too
+        )
+    fill(spec, "completionMode", "NonIndexed")
+    fill(spec, "suspend", False)
+    fill(
+        spec,
+        "podReplacementPolicy",
+        "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed",
+    )
+    fill(spec, "manualSelector", False)
+
+
+def cron_job(cron_job: dict[str, Any]) -> None:
+    spec = cron_job.setdefault("spec", {})
+    if not spec.get("concurrencyPolicy"):
+        spec["concurrencyPolicy"] = "Allow"
+    fill(spec, "suspend", False)
+    fill(spec, "successfulJobsHistoryLimit", 3)
+    fill(spec, "failedJobsHistoryLimit", 1)
+
+
+def failure_pattern(pattern: dict[str, Any]) -> None:
+    if not pattern.get("status"):
+        pattern["status"] = "True"
+
+
+_BATCH: Final = {
+    "batch.v1.Job": job,
+    "batch.v1.CronJob": cron_job,
+    "batch.v1.PodFailurePolicyOnPodConditionsPattern": failure_pattern,
+}
+
+
+# ── defaults of networking.k8s.io: policy types, and the scope of ingress class parameters ──
+
+
+def ingress_class(found: dict[str, Any]) -> None:
+    parameters = (found.get("spec") or {}).get("parameters")
+    if parameters is not None:
+        fill(parameters, "scope", "Cluster")
+
+
+def network_policy(policy: dict[str, Any]) -> None:
+    """A policy is about what comes in, and about what goes out only when it has rules for that."""
+    spec = policy.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def network_policy_port(port: dict[str, Any]) -> None:
+    fill(port, "protocol", "TCP")
+
+
+_NETWORKING: Final = {
+    "networking.v1.IngressClass": ingress_class,
+    "networking.v1.NetworkPolicy": network_policy,
+    "networking.v1.NetworkPolicyPort": network_policy_port,
+}
+
+
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 RESOURCE_GROUP: Final = "resource.k8s.io"
 #: Fields whose default in the field table depends on something else; a rule below sets them.
@@ -204,6 +358,9 @@ def device_taints(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 RULES: Final = {
+    **_APPS,
+    **_BATCH,
+    **_NETWORKING,
     "scheduling.v1.PriorityClass": priority_class,
     "storage.v1.StorageClass": storage_class,
     "storage.v1.CSIDriver": csi_driver,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weir.objects import schema
-from weir.objects.defaults import apps, batch, core, networking, others
+from weir.objects.defaults import core, others
 from weir.objects.document import KindRow, root_of
 from weir.values.quantity import parse_quantity
 
@@ -83,7 +83,7 @@ class Visitors:
 
 # ── defaults ─────────────────────────────────────────────────────────────────────────────────────
 
-RULES: dict[str, Rule] = {**core.RULES, **apps.RULES, **batch.RULES, **networking.RULES, **others.RULES}
+RULES: dict[str, Rule] = {**core.RULES, **others.RULES}
 
 
 def _default_rule(of: schema.Struct) -> Rule | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import compare, written_and_removed
-from weir.apiserver.patches.kind_form import node_of
+from weir.apiserver.patches.custom_structure import node_of
 from weir.apiserver.patches.structure import LEAF, Node, Relation, item_key, value_key
 from weir.objects.kinds import by_kind
 

@@ -15,7 +15,7 @@ from tests.unit.apiserver.patches.recorded import body_of, exchanges, timeless
 from tests.unit.objects.documents import documents
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import compare, created
-from weir.apiserver.patches.kind_form import zero_document
+from weir.apiserver.patches.custom_structure import zero_document
 from weir.apiserver.patches.managedfields import update_managed_fields
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import kinds, schema

@@ -8,10 +8,40 @@ from typing import Any
 import pytest
 
 from weir.client.snapshot import VERSIONS
+from weir.controllers.autoscaling.horizontal_pod_autoscaler import ask
+from weir.controllers.autoscaling.replica_calculator import MetricError
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster
 from weir.whatif.changes import Scale
 from weir.whatif.run import Asked, what_if
+
+
+def asked(cluster: Cluster, **resource: Any) -> Any:
+    kind = "ContainerResource" if "container" in resource else "Resource"
+    metric = {"type": kind, kind[0].lower() + kind[1:]: {"target": {}, **resource}}
+    return cluster._wait(ask(cluster.client, "default", "app=a", metric))
+
+
+def test_the_containers_of_a_pod_add_up_unless_one_is_named() -> None:
+    containers = [{"name": name, "image": "x"} for name in ("one", "two")]
+    annotations = {"weir.dev/cpu-usage.one": "100m", "weir.dev/cpu-usage.two": "150m"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app": "a"}, "annotations": annotations},
+        "spec": {"containers": containers},
+    }
+    with Cluster(nodes=1, controllers=("node-lifecycle",)) as cluster:
+        silent = asked(cluster, name="cpu")
+        assert isinstance(silent, MetricError)
+        assert str(silent) == "no metrics returned from resource metrics API"
+        cluster.apply(pod)
+        cluster.advance(60)
+        assert asked(cluster, name="cpu")["p"].value == 250
+        assert asked(cluster, name="cpu", container="two")["p"].value == 150
+        assert asked(cluster, name="cpu", container="three") == {}
+        assert asked(cluster, name="nvidia.com/gpu") == {}
+
 
 CONTROLLERS = ("deployment", "replicaset", "node-lifecycle", "horizontal-pod-autoscaler")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.ui.access import HEADERS, AccessControl
+from weir.ui.server import HEADERS, AccessControl
 
 HOST = {"host": "127.0.0.1:8123"}
 

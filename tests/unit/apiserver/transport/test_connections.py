@@ -8,9 +8,8 @@ import pytest
 
 from tests.fake_transport import FakeTransport
 from weir.apiserver.auth.authn import User
-from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.connections import REQUESTS_A_TURN, Connections, FairTurns
 from weir.apiserver.transport.http import Request, Response
-from weir.observe.fair_turns import REQUESTS_A_TURN, FairTurns
 
 FLOOD = 200
 
