@@ -38,8 +38,9 @@ documents and in our words: the module where it is decided (below `src/weir`), a
 shows it. A decision (`core D-nn` and `dra D-nn` in the [specification](../spec/core.md), others in
 [decisions](../decisions/README.md)) says where the sources contradict each other or weir does something else, and why.
 Written by `make docs` from `docs/coverage/` and the markers of the tests. `make check` fails when a statement has no
-test or a test names a statement that is not there; `make prove` makes the statements false one by one and runs their
-tests ([decision 134](../decisions/0134-a-statement-is-proven-by-breaking-it.md)).
+test, or neither a change that breaks it nor a reason why none does (`tests/prove`), and when a test names a statement
+that is not there; `make prove` makes the statements false one by one and runs their tests
+([decision 134](../decisions/0134-a-statement-is-proven-by-breaking-it.md)).
 """
 
 

@@ -3,7 +3,8 @@
 `*.yaml` beside this module hold what is tried. `{rows, file, old, new}` is the smallest change of the code (below
 src/weir) that makes the statements of the rows false; `{rows, unbreakable}` says why none does. A row is proven when
 one of its tests fails with the change and passes without. All runs in a copy of the checkout, never in itself.
-`--check` reads only syntax and fails for a row without a test and for a test of a row that is not there: `make check`.
+`--check` reads only syntax and fails for a row without a test or without a change, and for a test of a row that is
+not there: `make check`.
 """
 
 from __future__ import annotations
@@ -69,11 +70,13 @@ def problems(
         f"tests/prove: {row_id} is both changed and unbreakable" for row_id in sorted(excused & changed)
     )
     for row in rows:
-        shown = (
-            row.outcome == "process" or row.id in proofs or any(e.startswith("story:") for e in row.evidence)
-        )
-        if not shown and row.id not in excused:
+        if row.outcome == "process" or row.id in excused:
+            continue
+        here = stories_of(row) + [test for test in proofs.get(row.id, ()) if not test.startswith(NOT_HERE)]
+        if not here:
             yield f"{row.id} ({row.says}) has no test: mark one with @pytest.mark.proves({row.id!r})"
+        elif row.id not in changed:
+            yield f"{row.id} ({row.says}) was never broken: add a change to tests/prove, or why there is none"
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets

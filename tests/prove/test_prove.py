@@ -26,7 +26,18 @@ def test_every_row_has_a_test_and_every_marker_a_row() -> None:
     "rows, proofs, tried, said",
     [
         ([row("1-1")], {}, [], ["1-1 (it works) has no test: mark one with @pytest.mark.proves('1-1')"]),
-        ([row("1-1"), row("1-1")], {"1-1": ["a.py"]}, [], ["1-1 is the id of 2 rows"]),
+        (
+            [row("1-1"), row("1-1")],
+            {"1-1": ["a.py"]},
+            [Change(("1-1",), "a.py", "a", "b")],
+            ["1-1 is the id of 2 rows"],
+        ),
+        (
+            [row("1-1")],
+            {"1-1": ["kubernetes/test_a.py"]},
+            [Change(("1-1",), "a.py", "a", "b")],
+            ["1-1 (it works) has no test: mark one with @pytest.mark.proves('1-1')"],
+        ),
         ([], {"1-1": ["a.py::test_a"]}, [], ["a.py::test_a proves 1-1, which is no row"]),
         ([], {}, [Change(("1-1",), "a.py", "a", "b")], ["tests/prove: 1-1 is no row"]),
         (
@@ -36,7 +47,18 @@ def test_every_row_has_a_test_and_every_marker_a_row() -> None:
             ["tests/prove: 1-1 is both changed and unbreakable"],
         ),
         ([row("1-1", "bench:x")], {}, [Change(("1-1",), unbreakable="a cost")], []),
-        ([row("1-1", "process"), row("1-2", "story:s"), row("1-3")], {"1-3": ["a.py"]}, [], []),
+        (
+            [row("1-1", "process"), row("1-2", "story:s"), row("1-3")],
+            {"1-3": ["a.py"]},
+            [Change(("1-2", "1-3"), "a.py", "a", "b")],
+            [],
+        ),
+        (
+            [row("1-1", "story:s")],
+            {},
+            [],
+            ["1-1 (it works) was never broken: add a change to tests/prove, or why there is none"],
+        ),
     ],
 )
 def test_what_does_not_agree_is_named(rows, proofs, tried, said) -> None:

@@ -68,6 +68,10 @@ def test_who_runs_out_of_budget_is_told_exactly_where() -> None:
     assert every.evaluate({"x": (1,)}) is True
     with pytest.raises(CostLimitExceeded):
         every.evaluate({"x": (1,) * 9})
+    search = compile("x.contains('b')", Env(KUBERNETES, {"x": types.STRING}, cost_limit=20))
+    assert search.evaluate({"x": "a" * 9}) is False
+    with pytest.raises(CostLimitExceeded):
+        search.evaluate({"x": "a" * 999})
 
 
 def test_text_is_charged_for_by_its_length() -> None:

@@ -164,7 +164,16 @@ def test_a_pod_gets_a_reservation_on_a_tainted_device_and_leaves_at_once(devices
     devices.put(rule_document())
     devices.claim("c", "node-0/gpu-0")
     devices.pod("p", "c")
-    assert devices.leaving == ["p"]
+    early = devices.pod("q", "d", reserve=False)  # the controller hears of the allocation after the pod
+    request = {"name": "r", "exactly": {"deviceClassName": DRIVER}}
+    waiting = {"metadata": {"name": "d"}, "spec": {"devices": {"requests": [request]}}}
+    devices.cluster.create({"apiVersion": VERSION, "kind": "ResourceClaim", **waiting})
+    devices.cluster.advance(1)
+    result = {"request": "r", "driver": DRIVER, "pool": "node-0", "device": "gpu-1"}
+    user = {"resource": "pods", "name": "q", "uid": early["metadata"]["uid"]}
+    allocated = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
+    devices.status("ResourceClaim", "d", allocated)
+    assert devices.leaving == ["p", "q"]
 
 
 def test_the_claim_of_an_extended_resource_counts(devices):
