@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _EPILOG: Final = (
-    "Exit codes: 0 all find a place, 1 some do not (or a workload goes in circles, a budget blocks, or something must be "
-    "done first), 2 unreadable input, 3 cannot say (the cluster is out of reach, rights are missing, or gates that "
+    "Exit codes: 0 all find a place, 1 some do not (or a workload goes in circles, a budget blocks, or something must "
+    "be done first), 2 unreadable input, 3 cannot say (the cluster is out of reach, rights are missing, or gates that "
     "decide are not known)."
 )
 _answer_options: Final = together(
