@@ -16,7 +16,6 @@ import msgspec
 
 from weir import errors
 from weir.apiserver import documents
-from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.admission.chain import Chain
 from weir.apiserver.auth.authn import User
 from weir.apiserver.bootstrap.objects import NAMESPACES, PRIORITIES
@@ -35,13 +34,10 @@ from weir.apiserver.registry.eviction import (
     selects,
     unhealthy_may_go,
 )
-from weir.apiserver.registry.identity import (
-    check_namespace,
-    gone_with_this_update,
-    keep_server_set,
-    new_uid,
-)
+from weir.apiserver.registry.identity import gone_with_this_update, keep_server_set, new_uid
+from weir.apiserver.registry.object_write import Creation
 from weir.apiserver.registry.pod_conditions import set_condition
+from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
 from weir.client.api import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -91,9 +87,7 @@ class Objects:
                 is None
             ):
                 documents.default(document, kind, self.now)
-                document["metadata"].update(
-                    uid=new_uid(self._entropy, self._chance.randbytes), creationTimestamp=self.now
-                )
+                document["metadata"].update(uid=self.new_uid(), creationTimestamp=self.now)
                 self._store(kind, document)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -109,6 +103,14 @@ class Objects:
     @property
     def gates(self) -> Gates:
         return self._gates
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return the next *count* bytes of chance."""
+        return self._chance.randbytes(count)
+
+    def new_uid(self) -> str:
+        """Return the next uid."""
+        return new_uid(self._entropy, self.random_bytes)
 
     def of(self, kind: Kind) -> dict[ObjectKey, Document]:
         """Return the objects of *kind* by name."""
@@ -200,8 +202,8 @@ class Objects:
         metadata = made["metadata"]
         prefix = metadata.get("generateName")
         asked = document["metadata"].get("name")
-        metadata["name"] = asked or generate_name(prefix or "", self._chance.randbytes)
-        metadata["uid"] = new_uid(self._entropy, self._chance.randbytes)
+        metadata["name"] = asked or generate_name(prefix or "", self.random_bytes)
+        metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.now
         if self.find(kind, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise errors.AlreadyExists.object(kind, metadata["name"])
@@ -223,46 +225,20 @@ class Objects:
         return {**made, "metadata": kept}
 
     def _made(self, kind: Kind, document: Document, namespace: str) -> Document:
-        """Take a new object through the stages of a write (weir.apiserver.registry.write_path)."""
-        hub = hub_of(kind)
+        """Take a new object through the stages of a write, without those that need a server."""
         new: Document = copied(document)
-        metadata = new.setdefault("metadata", {})
-        check_namespace(kind, metadata, namespace or metadata.get("namespace") or "default")
-        if kind.has_status and not kind.status_on_create:
-            new.pop("status", None)
-        documents.default(new, kind, self.now)
-        if hub is not kind:
-            new = conversion.to_storage(kind, new)
-            metadata = new["metadata"]
-        attributes = Attributes(
-            CREATE,
-            hub,
-            namespace=metadata.get("namespace", ""),
-            name=metadata.get("name") or "",
-            object=new,
-            user=_USER,
-        )
-        self._admission.mutate(attributes)
-        if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = attributes.name = generate_name(
-                metadata["generateName"], self._chance.randbytes
-            )
-        metadata["uid"] = new_uid(self._entropy, self._chance.randbytes)
-        metadata["creationTimestamp"] = self.now
-        strategy = for_kind(hub)
-        strategy.prepare_create(hub, new, self)
-        if hub.has_status and "status" not in new and "status" in (empty := documents.zero_fields(hub)):
-            new["status"] = dict(empty["status"])
-        problems = [
-            *strategy.problems(hub, new, None, self),
-            *documents.validate(new, None, hub, self._gates, relaxed=strategy.relaxes(hub, new, self)),
-        ]
-        errors_found = [problem for problem in problems if not isinstance(problem, Tolerated)]
-        if errors_found:
-            raise errors.Invalid.from_field_errors(hub, metadata.get("name", ""), errors_found)
-        self._admission.validate(attributes)
-        documents.settle(new, hub)
-        return new
+        if kind.namespaced:
+            namespace = namespace or new["metadata"].get("namespace") or "default"
+        write = Creation(WriteRequest(kind, namespace, "", _USER, "", owned=True), new)
+        write.identify()
+        write.complete(self.now)
+        self._admission.mutate(write.begin_admission())
+        write.prepare(self)
+        write.hold_against_others(self)
+        write.validate(self._gates)
+        self._admission.validate(write.attributes)
+        write.settle()
+        return write.new
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────
 

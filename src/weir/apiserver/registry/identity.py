@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from weir import errors
-from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.values.integer import IntegerError, parse_uint64
 
 __all__ = [
     "check_name",
     "check_namespace",
-    "check_new",
     "check_patched_identity",
-    "check_preconditions",
     "gone_with_this_update",
     "keep_server_set",
     "new_uid",
@@ -58,38 +55,6 @@ def check_namespace(kind: Kind, metadata: Document, namespace: str) -> None:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     metadata["namespace"] = namespace
-
-
-def check_new(kind: Kind, new: Document, namespace: str) -> None:
-    """Check that an object may be created in *namespace*, and drop what a new one cannot have."""
-    metadata = new.setdefault("metadata", {})
-    check_namespace(kind, metadata, namespace)
-    if isinstance(kind, CustomResourceKind) and kind.terminating:
-        reason = "create not allowed while custom resource definition is terminating"
-        raise errors.Forbidden.admission(kind, metadata.get("name") or "", reason)
-    if metadata.get("resourceVersion"):
-        raise errors.InternalError("resourceVersion should not be set on objects to be created")
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        metadata.pop(field, None)  # before they become owned
-    if kind.has_status and not kind.status_on_create:
-        new.pop("status", None)
-
-
-def check_preconditions(
-    kind: Kind, namespace: str, name: str, metadata: Document, before: Document, *, patched: bool
-) -> bool:
-    """Hold version and uid of an update against those of the stored object; return whether a version was named."""
-    sent = metadata.get("resourceVersion")
-    if patched and sent == before["resourceVersion"]:
-        sent = None  # the patch left the version alone
-    if sent and sent not in ("0", before["resourceVersion"]):
-        parse_version(sent)
-        raise errors.Conflict.object(kind, name)
-    if metadata.get("uid") and metadata["uid"] != before["uid"] and not patched:
-        text = uid_text(kind.key(namespace, name), metadata["uid"], before["uid"])
-        raise errors.Conflict.object(kind, name, text)
-    metadata["resourceVersion"] = before["resourceVersion"]
-    return bool(sent)
 
 
 def check_name(metadata: Document, name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from weir import errors
 from weir.apiserver.admission.attributes import Attributes
@@ -24,9 +24,10 @@ from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.values.entropy import system_bytes
 
-__all__ = ["ATTEMPTS", "Admission", "Parts", "Storage"]
+__all__ = ["ATTEMPTS", "Admission", "Parts", "Storage", "retried"]
 
 Document = dict[str, Any]
+Answer = TypeVar("Answer")
 ATTEMPTS = 8  # of a write that loses the race against others
 
 
@@ -159,10 +160,22 @@ class Storage:
         dry_run: bool,
     ) -> Document:
         """Store what *change* makes of an object, again on the newer one while other writes are faster; raises 409."""
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Document | None:
             stored = self.find(kind, namespace, name)
             document = codec.decode(kind, stored.value)
             change(document, stored)
             if dry_run or await self.replace(stored, codec.encode(document, kind)) is not None:
                 return document
-        raise errors.Conflict.object(kind, name)
+            return None
+
+        return await retried(attempt, kind, name)
+
+
+async def retried(attempt: Callable[[], Awaitable[Answer | None]], kind: Kind, name: str) -> Answer:
+    """Return the first answer of *attempt* that is not None, which means that another write was faster; raises 409."""
+    for _ in range(ATTEMPTS):
+        answer = await attempt()
+        if answer is not None:
+            return answer
+    raise errors.Conflict.object(kind, name)

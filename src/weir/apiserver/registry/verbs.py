@@ -1,12 +1,10 @@
-"""Get, create and update of one object: decoding, and retries of a change.
+"""Get, create and update of one object: options and bodies, decoded.
 
-Spec: apiserver.md 2 "Decoding", 4 "Create and update". A write that loses a race is retried on the newer object
-unless the client sent a resourceVersion. The stages of a write are in .write_path.
+Spec: apiserver.md 2 "Decoding", 4 "Create and update". What happens to a decoded object is in .write_path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,9 +12,9 @@ import msgspec
 from weir import errors
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import check_name, check_namespace, parse_version
-from weir.apiserver.registry.storage import ATTEMPTS, Parts, Storage
+from weir.apiserver.registry.storage import Parts
 from weir.apiserver.registry.write_path import WritePath
-from weir.apiserver.registry.write_request import ObjectWrite, WriteRequest, WriteResult
+from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.bodies import decode
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
@@ -29,13 +27,8 @@ Document = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-class Verbs(Storage):
+class Verbs(WritePath):
     """The verbs on one object."""
-
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self._path = WritePath(self)
-        self.admit = self._path.admit
 
     async def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
         """Return one object."""
@@ -58,12 +51,6 @@ class Verbs(Storage):
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
         document = await self.decode(request, kind, options.field_validation, warnings)
         return await self.create_document(write, document)
-
-    async def create_document(self, request: WriteRequest, document: Document) -> WriteResult:
-        """Create a decoded object."""
-        result = await self._path.run(ObjectWrite(request, document))
-        assert result is not None  # only a change can lose a race
-        return result
 
     async def update(
         self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
@@ -91,35 +78,6 @@ class Verbs(Storage):
             # upstream names the resource here
             raise errors.Invalid.of(kind.group, kind.plural, name, [problem])
         return await self.change(write, lambda old: msgspec_copy(document), expected=expected)
-
-    async def change(
-        self, request: WriteRequest, compute: Callable[[Document], Document], *, expected: int = 0
-    ) -> WriteResult:
-        """Replace the object by what *compute* makes of it; *expected* is the version the client read.
-
-        When another write is faster, *compute* is called again with the newer object.
-        """
-        kind, namespace, name = request.kind, request.namespace, request.name
-
-        def computed(value: bytes) -> tuple[Document, Document]:
-            old = codec.decode(kind, value)
-            return old, compute(old)
-
-        for _ in range(ATTEMPTS):
-            stored = await self.in_version(kind, self.find(kind, namespace, name))
-            if expected and stored.mod_revision != expected:
-                await self.store.fresh()  # another server may have written what the client read
-                stored = await self.in_version(kind, self.find(kind, namespace, name))
-                if stored.mod_revision != expected:
-                    raise errors.Conflict.object(kind, name)
-            before = len(request.warnings)
-            request.turn = request.turn or self.turn_for(stored.value, request.user.name)
-            old, new = await self.off_loop.run(request.turn, computed, stored.value)
-            result = await self._path.run(ObjectWrite(request, new, old, stored))
-            if result is not None:
-                return result
-            del request.warnings[before:]
-        raise errors.Conflict.object(kind, name)
 
 
 def msgspec_copy(value: Document) -> Document:

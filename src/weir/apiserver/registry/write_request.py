@@ -1,4 +1,4 @@
-"""Values of a write: its request, the object in progress, and the result."""
+"""Values of a write: its request and its result."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
+from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.auth.authn import User
 from weir.apiserver.off_loop import Turn
-from weir.apiserver.strategies import Strategy, for_kind
 from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kind import Kind
-from weir.objects.kinds import hub_of
 from weir.store import KeyValue
 
-__all__ = ["ObjectWrite", "WriteRequest", "WriteResult"]
+__all__ = ["WriteRequest", "WriteResult"]
 
 Document = dict[str, Any]
 
@@ -96,43 +94,3 @@ class WriteRequest:
             warnings=self.warnings,
             requested=self.kind,
         )
-
-
-class ObjectWrite:
-    """An object on its way to the store, and the one it replaces.
-
-    Both are in the client's version until they are complete, then in the version that is stored.
-    """
-
-    __slots__ = ("attributes", "kind", "names_version", "new", "old", "request", "stored", "strategy")
-
-    attributes: Attributes  #: as admission sees it, once it begins
-
-    def __init__(
-        self,
-        request: WriteRequest,
-        new: Document,
-        old: Document | None = None,
-        stored: KeyValue | None = None,
-    ) -> None:
-        """*old* is None when the object is created; otherwise *stored* holds it."""
-        self.request, self.new, self.old, self.stored = request, new, old, stored
-        self.kind = hub_of(request.kind)
-        self.strategy: Strategy = for_kind(self.kind)
-        self.names_version = False  #: the client named the version it read: no other is replaced
-
-    @property
-    def metadata(self) -> Document:
-        """The metadata of the new object."""
-        found: Document = self.new.setdefault("metadata", {})
-        return found
-
-    def begin_admission(self) -> Attributes:
-        """Return the write as admission sees it, with both objects in the stored version."""
-        operation, name = UPDATE, self.request.name
-        if self.old is None:
-            operation, name = CREATE, self.metadata.get("name") or ""
-        self.attributes = self.request.attributes(
-            operation, object=self.new, old=self.old, kind=self.kind, name=name
-        )
-        return self.attributes
