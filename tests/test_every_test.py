@@ -6,6 +6,7 @@ Read from the syntax of the test files, so that a test that breaks one of these 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -90,18 +91,61 @@ def measures_time(node: ast.AST) -> bool:
     )
 
 
+#: What waits for something that ends by itself waits so long at least, for machines with other work.
+PATIENCE_SECONDS = 30
+WAITING = {
+    *("wait", "wait_for", "join", "result", "timeout", "communicate", "run", "check_output"),
+    *("urlopen", "HTTPConnection", "until", "eventually"),
+}
+#: Waits that end before, and why.
+MAY_HURRY = {
+    "contract/test_store_crash.py: for n in range(60):": "sixty writes, each with its own minute",
+    "e2e/test_hostile.py: time.monotonic() + 12": "how long strangers attack",
+    "e2e/test_safe_eviction.py: '--timeout=2s'": "kubectl says that it waited in vain",
+    "ui/test_simulation.py: self.let_go.wait(0.02)": "a pause",
+    "unit/cli/test_addresses.py: over.wait(0.05)": "a pause",
+    "unit/controllers/devices/test_taint_eviction_reconcile.py: story.until(10)": "virtual time",
+}
+
+
+def patience(node: ast.AST) -> float | None:
+    """Return for how many seconds at most this waits, where a number says it."""
+    match node:
+        case ast.Call() if called(node) in WAITING:
+            limits = [word.value for word in node.keywords if word.arg == "timeout"] or node.args[-1:]
+        case ast.BinOp(ast.Call(ast.Attribute()) as clock, ast.Add(), limit) if re.search(
+            r"\b(time|loop\(\))\.(monotonic|time)$", ast.unparse(clock.func)
+        ):
+            limits = [limit]
+        case ast.Constant(str(text)) if option := re.fullmatch(r"--timeout=(\d+)s", text):
+            return float(option[1])
+        case ast.For(iter=ast.Call(ast.Name("range"), [ast.Constant(int(times))])):
+            calls = [
+                each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) == "sleep"
+            ]
+            pauses = [each.args[0].value for each in calls if isinstance(each.args[0], ast.Constant)]
+            return times * sum(pauses) or None
+        case ast.Assign([ast.Name(name)], limit) if name.endswith("PATIENCE_SECONDS"):
+            limits = [limit]
+        case _:
+            return None
+    values = [each.value for each in limits if isinstance(each, ast.Constant)]
+    return next((value for value in values if type(value) in (int, float) and value), None)
+
+
 class Found(NamedTuple):
     """What breaks a rule, of all test files."""
 
     silent: list[str]
     waits: set[str]
     measuring: list[str]
+    hurried: set[str]
 
 
 @pytest.fixture(scope="module")
 def found() -> Found:
     """Each file is read once for all rules."""
-    found = Found([], set(), [])
+    found = Found([], set(), [], set())
     for path in FILES:
         name, text = path.relative_to(TESTS), path.read_text()
         tree = ast.parse(text)
@@ -119,6 +163,12 @@ def found() -> Found:
                 for node in ast.walk(tree)
                 if isinstance(node, ast.expr) and measures_time(node)
             )
+        if not str(name).startswith(MEASURES):
+            found.hurried.update(
+                f"{name}: {ast.unparse(node).splitlines()[0]}"
+                for node in ast.walk(tree)
+                if (seconds := patience(node)) is not None and seconds < PATIENCE_SECONDS
+            )
     return found
 
 
@@ -128,6 +178,11 @@ def test_every_test_asserts_something_itself(found):
 
 def test_no_test_waits_for_a_fixed_time(found):
     assert found.waits == MAY_SLEEP.keys()
+
+
+def test_what_ends_by_itself_has_half_a_minute(found):
+    """Beside other work everything takes many times as long as alone; a shorter wait needs a reason."""
+    assert found.hurried == MAY_HURRY.keys()
 
 
 def test_no_test_measures_how_fast_the_machine_is(found):

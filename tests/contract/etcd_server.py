@@ -100,7 +100,7 @@ class EtcdServer:
 
     def wait(self) -> None:
         """Return when it serves."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         assert self._process is not None
         while time.monotonic() < deadline and self._process.poll() is None:
             if b"serving client requests" in self.log() or b"serving insecure client requests" in self.log():

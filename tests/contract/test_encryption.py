@@ -190,11 +190,11 @@ async def test_a_server_that_lacks_another_ones_key_refuses_until_it_has_it(tmp_
         store, other = await place.open(place.configure(aes("two"), aes("one"))), await behind.open(theirs)
         await put(store)
         with pytest.raises(Unreadable):
-            await asyncio.wait_for(other.fresh(), 20)
+            await asyncio.wait_for(other.fresh(), 60)
         behind.configure(aes("one"), aes("two"))
         assert theirs.reload()
-        await asyncio.wait_for(other.until(store.revision), 20)
-        assert SECRET in read(other) and await asyncio.wait_for(other.fresh(), 10) >= store.revision
+        await asyncio.wait_for(other.until(store.revision), 60)
+        assert SECRET in read(other) and await asyncio.wait_for(other.fresh(), 60) >= store.revision
     finally:
         await place.close()
         await behind.close()

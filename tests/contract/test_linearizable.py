@@ -74,7 +74,7 @@ class Client:
 
     async def _recovery(self) -> None:
         """Return when the store answers again: as real clients, and to keep the unknown few."""
-        for _ in range(500):
+        for _ in range(3000):
             with suppress(StoreUnavailable):
                 await self._store.fresh()
                 return
@@ -129,7 +129,7 @@ async def test_histories_are_linearizable_although_etcd_is_killed_while_they_hap
         stores = [await EtcdStore.open(server.endpoint) for _ in range(2)]
         recording = asyncio.create_task(record(stores, steps=150))
         for _ in range(2):
-            await asyncio.wait_for(stores[0].until(stores[0].revision + 20 * 1024), 20)
+            await asyncio.wait_for(stores[0].until(stores[0].revision + 20 * 1024), 60)
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)
         histories = await asyncio.wait_for(recording, 60)

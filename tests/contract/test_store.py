@@ -316,7 +316,7 @@ async def test_waiting_for_a_revision_ends_when_it_is_there(store: Store) -> Non
     await asyncio.sleep(0)
     assert not waiting.done()
     await put(store, "/a")
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_fresh_revision_covers_what_was_acknowledged(store: Store) -> None:
@@ -410,7 +410,7 @@ async def test_a_watcher_that_fails_is_ended_and_disturbs_nobody(store: Store) -
     store.watch("/", store.revision, lambda events: events[99], ended.append)  # type: ignore[arg-type]
     seen = Recorder(store, "/", store.revision)
     for key in ("/a", "/b"):
-        await asyncio.wait_for(put(store, key), 5)
+        await asyncio.wait_for(put(store, key), 60)
     assert len(seen.events) == 2 and len(ended) == 1
 
 
@@ -503,7 +503,7 @@ async def test_what_outlived_its_time_is_removed_and_watchers_hear_of_it(backend
     assert store.get("/events/1") is not None
     await store.upkeep(backend.time.now + ttl)
     if not backend.exact_ttl:  # the engine's own clock decides
-        await asyncio.wait_for(store.until(store.revision + 1), 15)
+        await asyncio.wait_for(store.until(store.revision + 1), 60)
     assert listed(store) == {"/events/2": b"stays"}
     assert [event.type for event in seen.events] == ["ADDED", "ADDED", "DELETED"]
 

@@ -142,7 +142,7 @@ async def test_nothing_acknowledged_is_lost_when_etcd_is_killed() -> None:
 
 async def fresh_again(store: EtcdStore) -> None:
     """Return when the store has found its etcd again."""
-    for _ in range(200):
+    for _ in range(1200):
         try:
             await store.fresh()
             return
@@ -163,7 +163,7 @@ async def test_a_cluster_of_etcd_members_loses_nothing_when_one_after_another_di
             for n in range(60):
                 key = f"/{member.name}/{n}"
                 try:
-                    [result] = await asyncio.wait_for(store.commit([Write(key, b"x", expect=0)]), 20)
+                    [result] = await asyncio.wait_for(store.commit([Write(key, b"x", expect=0)]), 60)
                     kept[key] = result.check().revision
                 except StoreUnavailable:
                     unknown.add(key)

@@ -203,7 +203,7 @@ class Killed:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._forker.stdin.close()
-        self._forker.wait(20)
+        self._forker.wait(60)
 
 
 class Watchman:

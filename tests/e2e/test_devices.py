@@ -70,7 +70,7 @@ def test_an_interrupted_drain_says_who_is_left_and_how_to_stop_it(kubectl, tmp_p
             )
         until(lambda: "0 of 1 pod evicted, 1 to go" in said.read_text(), 60)
         draining.send_signal(signal.SIGINT)
-        code = draining.wait(30)
+        code = draining.wait(60)
         last = said.read_text().splitlines()[-1]
         rules = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         stop = last.partition("Stop it: weir device ")[2].split()
@@ -126,7 +126,7 @@ def test_ctrl_c_at_the_question_is_a_no_at_once(kubectl, tmp_path):
         while b"[y/N]" not in said:
             said += os.read(terminal, 4096)
         os.write(terminal, b"\x03")  # Ctrl-C as a person types it
-        code = draining.wait(20)
+        code = draining.wait(60)
         with suppress(OSError):  # the terminal ends with its last process
             while more := os.read(terminal, 4096):
                 said += more

@@ -220,7 +220,7 @@ class TestWriting:
         whole["status"] = status
         kubectl("replace", "--raw", f"{path}/status", "-f", "-", stdin=json.dumps(whole))
         assert "successfully rolled out" in kubectl(
-            "rollout", "status", "deployment/shop", "-n", namespace, "--timeout=20s"
+            "rollout", "status", "deployment/shop", "-n", namespace, "--timeout=60s"
         )
 
     def test_wait_sees_a_condition_come_true(self, kubectl, pod):
@@ -229,11 +229,11 @@ class TestWriting:
         whole["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         kubectl("replace", "--raw", f"{path}/status", "-f", "-", stdin=json.dumps(whole))
         assert "condition met" in kubectl(
-            "wait", "--for=condition=Ready", "pod/web", "-n", pod, "--timeout=30s"
+            "wait", "--for=condition=Ready", "pod/web", "-n", pod, "--timeout=60s"
         )
 
     def test_delete_waits_until_it_is_gone(self, kubectl, pod):
-        kubectl("delete", "pod", "web", "-n", pod, "--timeout=30s")
+        kubectl("delete", "pod", "web", "-n", pod, "--timeout=60s")
         assert "NotFound" in kubectl("get", "pod", "web", "-n", pod, fails=True)
 
 
@@ -249,7 +249,7 @@ class TestNodes:
         kubectl("cordon", node)
         assert "SchedulingDisabled" in kubectl("get", "node", node)
         kubectl("uncordon", node)
-        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=30s")
+        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=60s")
         assert "SchedulingDisabled" in kubectl("get", "node", node)
 
 

@@ -52,7 +52,7 @@ def test_a_scheduler_places_pods_over_the_socket_of_the_machine(tmp_path):
             user, node = asyncio.run(asyncio.wait_for(placed(local), 60))
         finally:
             scheduler.terminate()
-            scheduler.wait(15)
+            scheduler.wait(60)
     assert (user, node) == ("kubernetes-admin", "n1")
     assert not (tmp_path / "local.sock").exists()
 

@@ -74,7 +74,7 @@ def test_a_device_is_freed_for_maintenance_step_by_step(kubectl, tmp_path):
         until(lambda: nodes_of(kubectl) == {"node-0", "node-1"})
         before = {p["metadata"]["name"] for p in pods(kubectl)}
         kubectl("apply", "-f", "-", stdin=RULE)
-        kubectl("wait", FINISHED, "DeviceTaintRule/maintenance", "--timeout=30s")
+        kubectl("wait", FINISHED, "DeviceTaintRule/maintenance", "--timeout=60s")
         described = kubectl("describe", "devicetaintrule", "maintenance")
         still = {p["metadata"]["name"] for p in pods(kubectl)}
         kubectl("patch", "devicetaintrule", "maintenance", "--type=merge", "-p", NOEXECUTE)
@@ -100,6 +100,6 @@ def test_waiting_for_a_pod_that_may_stay_for_an_hour_times_out(kubectl, tmp_path
         kubectl("apply", "-f", "-", stdin=PATIENT)
         kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=60s")
         kubectl("apply", "-f", "-", stdin=RULE.replace("effect: None", "effect: NoExecute"))
-        kubectl("wait", "--for=condition=EvictionInProgress", "DeviceTaintRule/maintenance", "--timeout=30s")
+        kubectl("wait", "--for=condition=EvictionInProgress", "DeviceTaintRule/maintenance", "--timeout=60s")
         said = kubectl("wait", FINISHED, "DeviceTaintRule/maintenance", "--timeout=2s", fails=True)
         assert "error: timed out waiting for the condition on devicetaintrules/maintenance" in said

@@ -177,4 +177,4 @@ def test_the_api_server_ends_while_it_judges_expressions(tmp_path: Path) -> None
         assert until(lambda: used_seconds(server.pid) > before + 0.3)
         os.kill(server.pid, signal.SIGTERM)
         assert until(lambda: gone(server.pid), PATIENCE_SECONDS)
-        writer.join(30)
+        writer.join(60)

@@ -41,7 +41,7 @@ def up(folder, *options, cold=False, environment=None):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            code = process.wait(20)
+            code = process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -55,7 +55,7 @@ def kubectl(tmp_path):
     return Kubectl(newest_kubectl(), tmp_path / "data" / "kubeconfig", tmp_path)
 
 
-def until(check, seconds=30.0):
+def until(check, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not (found := check()):
         assert time.monotonic() < deadline, "waited in vain"
@@ -71,18 +71,18 @@ def pods(kubectl):
 def test_a_deployment_lives_through_rollout_scaling_taint_and_restart(kubectl, tmp_path):
     with up(tmp_path, "--nodes", "3"):
         kubectl("create", "deployment", "web", "--image=web:1", "--replicas=3")
-        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         kubectl("set", "image", "deployment/web", "web=web:2")
         kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         kubectl("rollout", "undo", "deployment/web")
         kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         kubectl("scale", "deployment/web", "--replicas=4")
-        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         kubectl("taint", "node", "node-0", "flaky=1:NoExecute")
         until(lambda: {p["spec"].get("nodeName") for p in pods(kubectl)} == {"node-1", "node-2"})
-        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     with up(tmp_path, "--nodes", "3"):
-        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         images = {p["spec"]["containers"][0]["image"] for p in pods(kubectl)}
         kubectl("delete", "deployment", "web")
         until(lambda: not pods(kubectl))
@@ -98,7 +98,7 @@ def test_nodes_come_fail_and_go_on_command(kubectl, tmp_path):
 
     with up(tmp_path, "--nodes", "0", "--store", "memory"):
         said = weir("add", "--count", "3", "--class", "spot", "--taint", "failure-probability=15:NoExecute")
-        kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+        kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
         weir("fail", "spot-0")
         failed = kubectl("get", "node", "spot-0", "-o", "jsonpath={.metadata.annotations}")
         weir("recover", "spot-0")
@@ -126,7 +126,7 @@ def test_status_down_and_a_second_one_know_who_runs(tmp_path, store):
         until(lambda: "nodes: 2 of 2 ready" in weir("status", *where)[1])
         second = weir("up", *where, "--secure-port", "0", "--store", store)[1]
         stopped = weir("down", *where)[1]
-        process.wait(20)
+        process.wait(60)
     assert (
         before,
         f"in use by process {process.pid}" in second,
@@ -228,6 +228,6 @@ def test_a_deleted_namespace_goes_with_everything_in_it(kubectl, tmp_path):
     with up(tmp_path, "--nodes", "2", "--store", "memory"):
         kubectl("create", "namespace", "team")
         kubectl("create", "deployment", "web", "--image=web:1", "-n", "team")
-        kubectl("rollout", "status", "deployment/web", "-n", "team", "--timeout=30s")
-        kubectl("delete", "namespace", "team", "--timeout=40s")
+        kubectl("rollout", "status", "deployment/web", "-n", "team", "--timeout=60s")
+        kubectl("delete", "namespace", "team", "--timeout=60s")
         assert "not found" in kubectl("get", "namespace", "team", fails=True)

@@ -118,10 +118,10 @@ def test_a_controller_manager_of_its_own_serves_what_it_counts(kubectl, tmp_path
             leads = until(lambda: re.findall(r"^leader_election_master_status.* 1$", _read(address), re.M))
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
     assert ("weir_controllers_reconciles_total" in served, len(leads)) == (True, 1)
 
 
 def _read(address):
-    with urllib.request.urlopen(address, timeout=10) as page:
+    with urllib.request.urlopen(address, timeout=60) as page:
         return page.read().decode()

@@ -44,7 +44,7 @@ def start() -> list[str]:
 
     def stop() -> None:
         forker.stdin.close()
-        forker.wait(20)
+        forker.wait(60)
         folder.cleanup()
 
     atexit.register(stop)

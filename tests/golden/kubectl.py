@@ -45,7 +45,7 @@ RECORDED_WITH = (1, 37)
 NO_KUBECTL = "a current kubectl (make kubernetes builds one, KUBERNETES_BIN names a folder with one)"
 GRACE = timedelta(hours=1000)  #: nodes without a kubelet stay ready, as they did in the recording
 QUIET_SECONDS = 0.3
-PATIENCE_SECONDS = 8.0
+PATIENCE_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
 TAIL = 3  #: lines of stderr a recording keeps
 VERBOSE = "-v=7"  #: as recorded: `drain` tells more, and a refusal is printed twice

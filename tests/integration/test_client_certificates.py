@@ -98,7 +98,7 @@ async def who(running, pair, path, version):
             "127.0.0.1", running.port, ssl=context, server_hostname="localhost"
         )
         writer.write(head + body)
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
     except (ssl.SSLError, ConnectionError):
         return 0, None

@@ -64,7 +64,7 @@ class Cluster:
             {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": [container], **spec}},
         )
 
-    async def until(self, check, seconds=20.0):
+    async def until(self, check, seconds=60.0):
         async with asyncio.timeout(seconds):
             while True:
                 assert not self.task.done(), self.task.result()

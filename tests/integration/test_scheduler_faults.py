@@ -93,7 +93,7 @@ class Scene:
             if number % 10 == 9:
                 await asyncio.sleep(0)
 
-    async def settled(self, seconds=40.0):
+    async def settled(self, seconds=120.0):
         """Wait until every pod is bound or says why it is not, and nothing moves any more."""
         async with asyncio.timeout(seconds):
             before = None

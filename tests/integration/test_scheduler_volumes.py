@@ -130,7 +130,7 @@ async def test_a_claim_that_appears_wakes_the_pod_that_waits_for_it(cluster):
         found = await cluster.client.get(CLAIMS, "late", "default")
         return (found["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
 
-    await asyncio.wait_for(cluster.until(selected), 20)
+    await asyncio.wait_for(cluster.until(selected), 60)
     assert 'persistentvolumeclaim "late" not found' in condition["message"]
 
 

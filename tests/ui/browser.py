@@ -192,10 +192,10 @@ def chromium(binary: str) -> Iterator[Browser]:
         finally:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(10)
+                process.wait(60)
 
 
 def _debugging_port(profile: Path, process: subprocess.Popen[bytes]) -> int:

@@ -164,11 +164,11 @@ def test_the_cluster_of_weir_up_is_started_and_stopped_with_the_page(tmp_path):
     try:
         lines = iter(process.stdout.readline, "")
         url = next(line.split()[1] for line in lines if line.startswith("open http"))
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             cookie = answer.headers["Set-Cookie"].partition(";")[0]
         origin = url.partition("?")[0]
         request = urllib.request.Request(f"{origin}api/v1/state", headers={"Cookie": cookie})
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             state = json.load(answer)
     finally:
         process.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ def server(serve):
 
 
 def ask(server, method, path, headers=None, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()

@@ -68,17 +68,17 @@ def test_threads_that_miss_together_wait_for_one_compilation(monkeypatch: pytest
     def slow(expression: str, env: Env) -> object:
         calls.append(expression)
         entered.set()
-        release.wait(5)
+        release.wait(60)
         return original(expression, env)
 
     monkeypatch.setattr(module, "compile", slow)
     programs = ProgramCache(4)
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(programs.compile, "x > 1", ENV)
-        entered.wait(5)
+        entered.wait(60)
         others = [threads.submit(programs.compile, "x > 1", ENV) for _ in range(3)]
         release.set()
-        assert {id(job.result(5)) for job in (first, *others)} == {id(first.result())} and calls == ["x > 1"]
+        assert {id(job.result(60)) for job in (first, *others)} == {id(first.result())} and calls == ["x > 1"]
     assert (programs.hits, programs.misses) == (3, 1)
 
 

@@ -42,11 +42,11 @@ def test_it_prints_an_address_that_answers_and_ends_with_ctrl_c():
         lines = [process.stdout.readline() for _ in range(3)]
         address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))
         assert address and SHOP in lines[0]
-        with urllib.request.urlopen(address[0], timeout=20) as answer:
+        with urllib.request.urlopen(address[0], timeout=60) as answer:
             assert answer.headers["Set-Cookie"].startswith("weir-ui-")
     finally:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "weir: interrupted\n")
 
 

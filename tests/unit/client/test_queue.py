@@ -115,7 +115,7 @@ async def test_a_cancelled_worker_leaves_the_key_to_another(queue: WorkQueue[str
     await asyncio.sleep(0)
     queue.add("a")
     first.cancel()
-    assert await asyncio.wait_for(second, 1) == "a"
+    assert await asyncio.wait_for(second, 60) == "a"
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=60), st.integers(1, 4), st.integers(0, 2**32))

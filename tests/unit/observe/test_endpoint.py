@@ -17,7 +17,7 @@ def page(size: int) -> dict:
 async def fetch(port: int) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-    answer = await asyncio.wait_for(reader.read(), 20)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer
 
@@ -39,7 +39,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch):
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
             client.setblocking(False)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not asked or len(asyncio.all_tasks()) > 1:  # whoever serves it
                     await asyncio.sleep(0.01)
             taken = 0
@@ -51,11 +51,12 @@ async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch):
 
 async def test_too_many_connections_make_room_for_another(monkeypatch):
     monkeypatch.setattr(endpoint, "_MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(endpoint, "_SLOWEST_SECONDS", 600)
     async with serving(page(10), 0) as port:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(9)]
         assert (await fetch(port)).endswith(b"x" * 10)
         gone = b""
-        async with asyncio.timeout(8):  # it would be dropped by itself after ten
+        async with asyncio.timeout(60):  # it would be dropped by itself much later
             with suppress(ConnectionResetError):
                 gone = await silent[0][0].read()
         assert gone == b""

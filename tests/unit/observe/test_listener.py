@@ -38,7 +38,7 @@ async def listening(host: str = "127.0.0.1", context: ssl.SSLContext | None = No
         await until(lambda: not connections.open)
 
 
-async def until(true, seconds: float = 20.0) -> None:
+async def until(true, seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.005)

@@ -54,13 +54,13 @@ def talk(contexts, *requests, ready=True, end_first=False, callers=CALLERS):
                     await writer.drain()
                 answers.append(await one(reader))
         if end_first:
-            answers.append(await asyncio.wait_for(reader.read(), 10))
+            answers.append(await asyncio.wait_for(reader.read(), 60))
         writer.close()
         return answers
 
     async def one(reader):
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
         except (asyncio.IncompleteReadError, ConnectionError):
             return b""
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -167,9 +167,9 @@ def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):
             for _ in range(4):  # more than half of the room, none of them whole
                 await send(large[:90_000], "127.0.0.1")
             refused = await send(large, "127.0.0.1")
-            first = await asyncio.wait_for(refused.readline(), 10)
+            first = await asyncio.wait_for(refused.readline(), 60)
             other = await send(post("/pods", REVIEW), "127.0.0.2")
-            second = await asyncio.wait_for(other.readline(), 10)
+            second = await asyncio.wait_for(other.readline(), 60)
             for writer in writers:
                 writer.transport.abort()
             return first, second
@@ -180,15 +180,16 @@ def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):
 
 def test_too_many_connections_make_room_for_another(contexts, monkeypatch):
     monkeypatch.setattr(hook_server, "_MOST_STRANGERS", 3)
+    monkeypatch.setattr(hook_server, "_STRANGER_SECONDS", 600)
     server_tls, client_tls = contexts
 
     async def main():
         async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             opened = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(5)]
-            gone = await asyncio.wait_for(opened[0][0].read(), 10)
+            gone = await asyncio.wait_for(opened[0][0].read(), 60)
             reader, writer = opened[-1]
             writer.write(post("/pods", REVIEW))
-            answer = await asyncio.wait_for(reader.readline(), 10)
+            answer = await asyncio.wait_for(reader.readline(), 60)
             for _, writer in opened:
                 writer.transport.abort()
             return gone, answer
@@ -281,12 +282,12 @@ def test_strangers_never_take_the_place_of_the_api_server(contexts, monkeypatch)
         async with serving(slow, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
             writer.write(post("/pods", REVIEW))
-            await asyncio.wait_for(asked.wait(), 10)
+            await asyncio.wait_for(asked.wait(), 60)
             flood = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(12)]
             goes_on.set()
-            first = await asyncio.wait_for(reader.readuntil(b"}"), 10)
+            first = await asyncio.wait_for(reader.readuntil(b"}"), 60)
             writer.write(post("/pods", REVIEW))
-            second = await asyncio.wait_for(reader.readuntil(b"}"), 10)
+            second = await asyncio.wait_for(reader.readuntil(b"}"), 60)
             for _, each in (*flood, (reader, writer)):
                 each.transport.abort()
             return first[9:12], second[9:12]
@@ -302,7 +303,7 @@ def test_a_stranger_has_little_time(contexts, monkeypatch):
         async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_tls)
             writer.write(b"POST /pods HT")
-            found = await asyncio.wait_for(reader.read(), 10)
+            found = await asyncio.wait_for(reader.read(), 60)
             writer.close()
             return found
 
@@ -327,7 +328,7 @@ def test_a_stranger_that_is_gone_leaves_nothing_for_the_collector(contexts):
     async def main() -> int:
         async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls, CALLERS) as port:
             await asyncio.to_thread(visit, port)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while connections() > before:
                     await asyncio.sleep(0.01)
         return connections()

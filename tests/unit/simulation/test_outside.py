@@ -32,7 +32,7 @@ def ask(cluster, method, path, body=None, token=None):
         data=None if body is None else json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )
-    return urllib.request.urlopen(request, timeout=30)
+    return urllib.request.urlopen(request, timeout=60)
 
 
 def test_a_program_outside_writes_what_the_cluster_has(cluster):
@@ -70,7 +70,7 @@ def test_who_watches_is_told_what_the_test_does(cluster):
     reader = threading.Thread(target=lambda: told.append(json.loads(watch.readline())))
     reader.start()
     cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "told"}})
-    reader.join(30)
+    reader.join(60)
     watch.close()
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in told] == [("ADDED", "told")]
 
@@ -94,7 +94,7 @@ def test_the_end_of_a_cluster_closes_its_door_whoever_watches():
     assert watch.read() == b""
     assert not kubeconfig.exists()
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(address, timeout=5)
+        urllib.request.urlopen(address, timeout=60)
 
 
 def test_what_does_not_happen_in_time_is_told_with_the_last_answer(cluster):

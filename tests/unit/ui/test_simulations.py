@@ -46,7 +46,7 @@ def test_one_that_waits_for_its_turn_can_be_cancelled():
         waiting = threading.Thread(target=wait)
         waiting.start()
         simulations.cancel("second")
-        assert ended.wait(30)
+        assert ended.wait(60)
     waiting.join()
 
 

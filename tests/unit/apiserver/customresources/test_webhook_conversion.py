@@ -78,7 +78,7 @@ class Hook:
     async def called(self, times):
         """Return once it was asked so often."""
         async with self.more:
-            await asyncio.wait_for(self.more.wait_for(lambda: len(self.asked) >= times), 5)
+            await asyncio.wait_for(self.more.wait_for(lambda: len(self.asked) >= times), 60)
 
     def names(self):
         return [[one["metadata"]["name"] for one in request["objects"]] for request in self.asked]
@@ -205,11 +205,11 @@ class Sink:
         self.over.set()
 
     async def next(self):
-        return await asyncio.wait_for(self.events.get(), 5)
+        return await asyncio.wait_for(self.events.get(), 60)
 
     async def end(self):
         """Return once the watch is over."""
-        await asyncio.wait_for(self.over.wait(), 5)
+        await asyncio.wait_for(self.over.wait(), 60)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ class Server:
         assert code == 201, answer
         await self.until(f"{CRDS}/{found['metadata']['name']}", established)
 
-    async def until(self, path: str, holds: Any, tries: int = 200) -> Any:
+    async def until(self, path: str, holds: Any, tries: int = 6000) -> Any:
         """Ask for *path* until the answer is as it should be."""
         for _ in range(tries):
             code, answer = await self.ask("GET", path)

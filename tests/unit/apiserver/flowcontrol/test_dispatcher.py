@@ -152,7 +152,7 @@ async def test_a_request_that_goes_on_beside_the_loop_frees_its_seat():
     waits = server.flow.admit(JOE, parse("GET", f"{PODS}/x", False), {})
     assert large.waiting is None and waits.waiting is not None
     server.flow.release_seats(large)
-    await asyncio.wait_for(waits.waiting, 5)
+    await asyncio.wait_for(waits.waiting, 60)
     server.flow.finish(large)
     server.flow.finish(waits)
     (level,) = [each for each in server.flow.levels() if each.name == "global-default"]
@@ -244,9 +244,9 @@ async def test_a_level_that_is_full_leaves_the_others_alone():
     began = len(server.begun)
     assert began < 600 and server.flow._waiting
     other = server.send(JOE, turns=1)
-    await asyncio.wait_for(other, 5)
+    await asyncio.wait_for(other, 60)
     node = server.send(proven("system:node:n", ["system:nodes"]), "PATCH", "/api/v1/nodes/n/status")
-    await asyncio.wait_for(node, 5)
+    await asyncio.wait_for(node, 60)
     assert server.begun[began:] == ["joe", "system:node:n"]
     stuck.set()
     await server.all()
@@ -317,7 +317,7 @@ async def test_what_waits_too_long_is_refused(monkeypatch):
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     server.now += dispatcher.WAIT_SECONDS + 1
-    await asyncio.wait_for(waits, 5)
+    await asyncio.wait_for(waits, 60)
     assert server.refused == [("jane", "time-out")] and not holds.done()
     stuck.set()
     await server.all()
