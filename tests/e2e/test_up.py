@@ -215,6 +215,15 @@ def test_gates_are_changed_component_by_component(tmp_path):
     }
 
 
+def test_the_gates_of_an_older_server_are_those_it_has(tmp_path):
+    with up(tmp_path, "--nodes", "0", "--store", "memory", "--older", "apiserver"):
+        log = (tmp_path / "up.log").read_text()
+    (line,) = [line for line in log.splitlines() if line.startswith("apiserver gates: ")]
+    assert (
+        line.endswith("; plays Kubernetes 1.34") and "DRADeviceTaints=false" in line and "CEL=false" in line
+    )
+
+
 def test_a_taken_port_is_told_in_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -240,6 +240,8 @@ async def _serve_metrics(held: AsyncExitStack, pages: Pages, cluster: WholeClust
 
 
 def _greet(url: str, cluster: WholeCluster, there: int, added: int, metrics: str) -> None:
+    from weir.apiserver.older_release import RELEASES
+
     options, gates = cluster.options, cluster.gates
     say(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
@@ -253,6 +255,7 @@ def _greet(url: str, cluster: WholeCluster, there: int, added: int, metrics: str
         for component, own in each.items():
             age = "; older than the field expression" if component in gates.older else ""
             if component == "apiserver" and gates.release:
+                own = RELEASES[gates.release].gates(own)
                 age = f"; plays Kubernetes {gates.release}"
             say(f"{component} gates: {own}{age}")
     if metrics:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from weir.explain.subject import Subject
     from weir.gates import Gates
     from weir.objects.manifest import Document
+    from weir.selectors.labels import Selector
 
 #: How long `--watch` waits before it asks again.
 _WATCH_SECONDS: Final = 2.0
@@ -68,12 +70,21 @@ _KINDS: Final = {
     "2 unreadable input, 3 cannot say (the cluster is out of reach; rights, gates or parts of the snapshot that "
     "decide are missing).",
 )
-@click.argument("names", nargs=-1, metavar="[POD | KIND NAME | KIND/NAME]")
+@click.argument("names", nargs=-1, metavar="[POD | KIND NAME | KIND/NAME | KIND]")
 @click.option(
     "-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="Manifests of what to explain."
 )
 @asked_cluster
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
+@click.option(
+    "-A",
+    "--all-namespaces",
+    is_flag=True,
+    help="Every pod that waits for a node, one of each workload; with KIND every workload of it.",
+)
+@click.option(
+    "-l", "--selector", default=None, metavar="KEY=VALUE,…", help="As -A, of those with these labels."
+)
 @output_option("text", "json", "yaml", "markdown")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
 @click.option("-w", "--watch", is_flag=True, help="Ask again every two seconds until everything fits.")
@@ -89,6 +100,8 @@ def explain(
     files: Sequence[str],
     where: ClusterSource,
     namespace: str | None,
+    all_namespaces: bool,
+    selector: str | None,
     output: str,
     show_all: bool,
     watch: bool,
@@ -102,12 +115,15 @@ def explain(
     Examples:
       weir explain web -n shop
       weir explain deployment web -n shop
+      weir explain -A
+      weir explain deployments -l app=web -n shop
       weir explain -f deployment.yaml --context production
       weir explain -f pod.yaml --cluster snapshot.yaml
       weir snapshot && weir explain -f deployment.yaml --cluster snapshot.json.gz
     """
     if watch and "-" in (*files, *where.dump):
         raise click.UsageError("--watch asks again, and stdin (-) can be read only once")
+    several = _several(names, namespace, all_namespaces, selector)
     shown = ""
     while True:
         lines: list[str] = []
@@ -117,6 +133,7 @@ def explain(
                 files,
                 where,
                 namespace,
+                several,
                 output,
                 show_all,
                 as_patch,
@@ -136,6 +153,7 @@ def _once(
     files: Sequence[str],
     where: ClusterSource,
     namespace: str | None,
+    several: Several | None,
     output: str,
     show_all: bool,
     as_patch: bool,
@@ -154,29 +172,35 @@ def _once(
     from weir.objects.requests import RequestError, pod_requests
     from weir.taints.features import needed_gates
 
-    name = _name(names)
-    if not files and not name:
-        raise click.UsageError("nothing to explain: give -f FILE, or POD")
+    name = None if several else _name(names)
+    kind = several.kind if several else _kind(name or "")
+    if not (files or name or several):
+        raise click.UsageError("nothing to explain: give -f FILE, or POD, or -A for all pods that wait")
     if [*files, *where.dump].count("-") > 1:
         raise click.UsageError("stdin (-) can be read only once")
     documents = read_documents(files)
     nodes = list(_of_kinds(documents, "Node"))
     # Manifests that hold nodes are a cluster of their own, unless another one is named.
-    alone = bool(nodes) and not (name or where.dump or where.live.named)
+    alone = bool(nodes) and not (name or several or where.dump or where.live.named)
     asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone)]
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if alone:
         held = ClusterObjects.of(((each.file, each.value) for each in documents), keep_gate=True)
     else:
-        held = read_cluster(where, _kinds(name), stream=True)
+        held = read_cluster(where, _kinds(kind if name or several else ""), stream=True)
         held.documents.extend(nodes)
         # What the manifests bring along is there when their pods are created.
         held.documents.extend(_of_kinds(documents, *_BROUGHT))
-    if name:
-        if missing := held.lacks({_kind(name)}):
-            raise CannotSay(f"cannot say anything of {name}: {because(missing)}")
-        asked.append((_named(name, namespace, held), None))
+    if name or several:
+        if missing := held.lacks({kind}):
+            raise CannotSay(f"cannot say anything of {name or f'a {kind}'}: {because(missing)}")
+        asked += [
+            (each, None) for each in (several.of(held) if several else [_named(name or "", namespace, held)])
+        ]
+        if several and not asked and output in ("text", "markdown"):
+            echo(several.none)
+            return FINE
     unsaid = [
         f"cannot say where {subject.title} fits: {because(missing)}"
         for subject, _ in asked
@@ -300,6 +324,15 @@ def _runs(document: dict[str, Any]) -> bool:
     return bool(bound and isinstance(status, dict) and status.get("phase"))
 
 
+def _waits(pod: dict[str, Any]) -> bool:
+    """Return whether the scheduler still looks for a node for a pod."""
+    metadata, spec, status = (
+        part if isinstance(part := pod.get(name), dict) else {} for name in ("metadata", "spec", "status")
+    )
+    ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed")
+    return not (spec.get("nodeName") or ended)
+
+
 def _of_kinds(documents: Iterable[Document], *kinds: str) -> Iterator[tuple[str, Any]]:
     """Yield the objects of some kinds among the manifests: a cluster is asked about as if they were there, or so."""
     for document in documents:
@@ -308,15 +341,12 @@ def _of_kinds(documents: Iterable[Document], *kinds: str) -> Iterator[tuple[str,
                 yield item.file, item.value
 
 
-def _kinds(name: str | None) -> tuple[str, ...]:
-    """Return the kinds to read from a live cluster: what decides, and the workload asked about."""
+def _kinds(kind: str) -> tuple[str, ...]:
+    """Return the kinds to read from a live cluster: what decides, and the kind asked about."""
     from weir.client.snapshot import CREATION, DEVICES, PLACEMENT, VERSIONS
 
-    kind = _kind(name or "")
     return tuple(
-        dict.fromkeys(
-            (*PLACEMENT, *DEVICES, *CREATION, *([kind, "Event"] if kind in VERSIONS and name else []))
-        )
+        dict.fromkeys((*PLACEMENT, *DEVICES, *CREATION, *([kind, "Event"] if kind in VERSIONS else [])))
     )
 
 
@@ -334,22 +364,91 @@ def _kind(name: str) -> str:
     return known.get(kind.lower(), kind) if slash else "Pod"
 
 
+@dataclass(frozen=True)
+class Several:
+    """Workloads of one kind, or pods that wait for a node, of one namespace or of all."""
+
+    kind: str
+    namespace: str  #: "" is all
+    selector: Selector
+
+    @property
+    def none(self) -> str:
+        """What is said where there is none."""
+        what = "pod that waits for a node" if self.kind == "Pod" else self.kind
+        labels = f" with labels {self.selector}" if self.selector else ""
+        return f"No {what}{labels} in {f'namespace {self.namespace}' if self.namespace else 'any namespace'}"
+
+    def of(self, held: ClusterObjects) -> Iterator[Subject]:
+        """Yield them, of the pods of one controller only the first: the others are like it."""
+        from weir.explain.subject import subjects
+
+        documents: Iterable[Any] = (document for _, document in held.documents)
+        if self.kind == "Pod":
+            pods = ({"kind": "Pod", **msgspec.json.decode(source)} for _, source in held.pod_heads())
+            documents = chain(documents, pods)
+        controllers: set[str] = set()
+        for subject in chain.from_iterable(map(subjects, documents)):
+            metadata = subject.document.get("metadata") or {}
+            if subject.kind != self.kind or not self._selects(
+                subject.namespace, metadata.get("labels") or {}
+            ):
+                continue
+            if self.kind == "Pod":
+                owners = metadata.get("ownerReferences") or ()
+                controller = next((each.get("uid") for each in owners if each.get("controller")), "")
+                if not _waits(subject.document) or controller in controllers:
+                    continue
+                controllers |= {controller} - {""}
+            yield replace(subject, stored=subject.kind == "Pod", in_cluster=True)
+
+    def _selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return self.namespace in ("", namespace) and self.selector.matches(labels)
+
+
+def _several(
+    names: Sequence[str], namespace: str | None, everywhere: bool, selector: str | None
+) -> Several | None:
+    """Return what -A and -l ask about; None without either."""
+    from weir.selectors.labels import SelectorError, parse
+
+    if not everywhere and selector is None:
+        return None
+    if len(names) > 1 or "/" in "".join(names):
+        raise click.UsageError(f"{' '.join(names)[:80]!r} names one; -A and -l are for many")
+    try:
+        return Several(
+            _workload(_kind(f"{names[0]}/") if names else "Pod"),
+            "" if everywhere else namespace or "default",
+            parse(selector or ""),
+        )
+    except SelectorError as error:
+        raise click.BadParameter(str(error), param_hint="--selector") from None
+
+
+def _workload(kind: str) -> str:
+    """Return the kind as it is spelled; raises where it has no pods."""
+    from weir.objects.templates import TEMPLATE_PATHS
+
+    for each in TEMPLATE_PATHS:
+        if each.lower() == kind.lower():
+            return each
+    raise click.UsageError(f"kind {kind[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}")
+
+
 def _named(name: str, namespace: str | None, held: ClusterObjects) -> Subject:
     """Return what the cluster holds under `[kind/]name`."""
     from weir.explain.subject import Subject, subjects
-    from weir.objects.templates import TEMPLATE_PATHS
 
-    kind, bare = _kind(name), name.rpartition("/")[2]
-    if kind.lower() not in {each.lower() for each in TEMPLATE_PATHS}:
-        raise click.UsageError(f"kind {kind[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}")
+    kind, bare = _workload(_kind(name)), name.rpartition("/")[2]
     wanted = namespace or "default"
     names = []
     for subject in (each for _, document in held.documents for each in subjects(document)):
-        if subject.kind.lower() == kind.lower():
+        if subject.kind == kind:
             if (subject.namespace, subject.name) == (wanted, bare):
                 return replace(subject, stored=subject.kind == "Pod", in_cluster=True)
             names.append(f"{subject.namespace}/{subject.name}")
-    for head, source in held.pod_heads() if kind.lower() == "pod" else ():
+    for head, source in held.pod_heads() if kind == "Pod" else ():
         if head.name == bare and (head.namespace or "default") == wanted:
             document = {"kind": "Pod", **msgspec.json.decode(source)}
             return replace(Subject.of(document, stored=True), in_cluster=True)

@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,80 @@ def test_a_name_asked_for_in_the_wrong_namespace_is_answered_with_where_it_is(he
     assert (
         "did you mean default/web?" in answer(capsys, "web", "-n", "production", "--cluster", "dump.yaml")[1]
     )
+
+
+def several_pods() -> Iterator[dict[str, Any]]:
+    """Yield pods that wait (two of one ReplicaSet, one alone elsewhere), one that runs and one that has ended."""
+    pod = yaml.safe_load(POD)
+    for name, namespace, controller, spec, phase in (
+        ("web-1", "shop", "uid-1", {}, "Pending"),
+        ("web-2", "shop", "uid-1", {}, "Pending"),
+        ("lone", "default", "", {}, None),
+        ("runs", "shop", "", {"nodeName": "n1"}, "Running"),
+        ("done", "shop", "", {}, "Succeeded"),
+    ):
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "w",
+            "uid": controller,
+            "controller": True,
+        }
+        metadata = {"name": name, "namespace": namespace, "labels": {"app": name[:3]}}
+        yield {
+            **pod,
+            "metadata": metadata | ({"ownerReferences": [owner]} if controller else {}),
+            "spec": pod["spec"] | spec,
+            "status": {"phase": phase} if phase else {},
+        }
+
+
+@pytest.mark.parametrize("written", [yaml.safe_dump, json.dumps])
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (("-A",), ["shop/web-1", "default/lone"]),
+        (("pods", "-A", "-n", "shop"), ["shop/web-1", "default/lone"]),  # as kubectl
+        (("-l", "app=web", "-n", "shop"), ["shop/web-1"]),
+        (("po", "-l", "app notin (web)", "-A"), ["default/lone"]),
+        (("-l", "app=web"), []),
+        (("Deployments", "-A"), ["shop/web"]),
+        (("deploy", "-l", "app=web"), []),
+    ],
+)
+def test_all_that_waits_is_explained_and_each_workload_once(here, capsys, written, args, names):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": yaml.safe_load(POD)["spec"]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+    items = {"apiVersion": "v1", "kind": "List", "items": [NODE, deployment, *several_pods()]}
+    (here / "dump").write_text(written(items))
+    code, document = answer(capsys, *args, "--cluster", "dump")
+    assert (code, [f"{each['namespace']}/{each['name']}" for each in document["pods"]]) == (FINE, names)
+
+
+def test_nothing_that_waits_is_one_line(here, capsys):
+    assert run(["explain", "-l", "app=web", "--cluster", "nodes.yaml"]) == FINE
+    assert (
+        capsys.readouterr().out == "No pod that waits for a node with labels app=web in namespace default\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("web", "-A"), "kind 'web' has no pods"),
+        (("pod/web", "-A"), "'pod/web' names one; -A and -l are for many"),
+        (("pod", "web", "-l", "a=b"), "'pod web' names one; -A and -l are for many"),
+        (("-l", "a in"), "Invalid value for --selector"),
+    ],
+)
+def test_what_names_one_is_not_asked_of_many(here, capsys, args, words):
+    code, said = answer(capsys, *args, "--cluster", "nodes.yaml")
+    assert (code, words in said) == (USAGE, True)
 
 
 def test_a_name_that_is_near_to_none_gets_no_guess(here, capsys):
