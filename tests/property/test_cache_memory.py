@@ -53,7 +53,7 @@ FEEDERS = {
     "weir.objects.requests._plain_requests": "plain(t)",
     "weir.objects.times.parse_time": "parse_time('2026-01-01T00:00:00.' + d[2:] + 'Z')",
     "weir.taints.operators._parse_integer": "_parse_integer(t); _parse_integer(d)",
-    "weir.validate.match_conditions._compiled": "_compiled('object.x == ' + repr(t), False)",
+    "weir.validate.admissionregistration.match_conditions._compiled": "_compiled('object.x == ' + repr(t), False)",
     "weir.validate.meta._fine_label": "_fine_label((t, t))",
     "weir.validate.registry.find_rule": "find_rule(t, t)",
     "weir.validate.unknown_fields.find_kind_problem": "find_kind_problem(t, t)",

@@ -33,6 +33,10 @@ from weir.customresources.version_rules import (
     validate_selectable,
     validate_subresources,
 )
+from weir.validate.admissionregistration.webhook_configuration import (
+    validate_client_service,
+    validate_client_url,
+)
 from weir.validate.field import (
     Context,
     Document,
@@ -45,7 +49,6 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.meta import validate_generic_meta
-from weir.validate.webhooks import validate_client_service, validate_client_url
 from weir.values.names import Messages, check_dns1035_label, check_dns1123_subdomain
 
 _REVIEWS: Final = ("v1", "v1beta1")

@@ -17,7 +17,7 @@ from weir.caches import bounded
 from weir.lowering.names import ANNOTATED, marker_key, toleration_hash
 from weir.lowering.tolerations import CEL, ENTRY_FIELDS, EVERY_FORM, MOST_ORIGINALS, is_extended
 from weir.objects.manifest import ManifestError, read_values
-from weir.validate.tolerations import validate_tolerations
+from weir.validate.core.tolerations import validate_tolerations
 
 Document = dict[str, Any]
 

@@ -25,8 +25,8 @@ from weir.lowering.triples import Triple
 from weir.objects.core import Toleration
 from weir.taints.operators import find_operator
 from weir.taints.toleration import tolerates
+from weir.validate.core.tolerations import validate_tolerations
 from weir.validate.ratchet import Options
-from weir.validate.tolerations import validate_tolerations
 
 Document = dict[str, Any]
 

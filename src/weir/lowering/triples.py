@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from weir.lowering.webhooks import CONDITION_KEYS
 from weir.objects.core import Taint
 from weir.taints import wellknown
-from weir.validate.tolerations import EFFECTS
+from weir.validate.core.tolerations import EFFECTS
 from weir.values.names import check_label_key, check_label_value
 
 Document = dict[str, Any]

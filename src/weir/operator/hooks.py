@@ -37,7 +37,7 @@ from weir.operator.entries import Entries
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.rules import Rules
-from weir.validate.node import validate_taints
+from weir.validate.core.node import validate_taints
 
 Document = dict[str, Any]
 

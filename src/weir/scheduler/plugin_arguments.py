@@ -15,7 +15,7 @@ from weir.objects.core import NodeAffinity, TopologySpreadConstraint, read
 from weir.scheduler.config_fields import Fields
 from weir.scheduler.plugins.node_resources_fit import FitArguments
 from weir.scheduler.profile_arguments import ProfileArguments
-from weir.validate.affinity import validate_affinity, validate_spread_constraints
+from weir.validate.core.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.ratchet import Options
 
 _TYPE: Final = ("apiVersion", "kind")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from weir.validate.core.resources import NOT_NEGATIVE
 from weir.validate.field import (
     Errors,
     invalid,
 )
-from weir.validate.resources import NOT_NEGATIVE
 
 _match_percent = re.compile(r"[0-9]+%").fullmatch
 PERCENT: Final = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from weir.selectors.labels import SelectorError, from_object
+from weir.validate.core.node_selector import NEEDS_VALUES, NOT_AN_OPERATOR, TAKES_NO_VALUES
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
 from weir.validate.meta import validate_labels
-from weir.validate.node_selector import NEEDS_VALUES, NOT_AN_OPERATOR, TAKES_NO_VALUES
 from weir.values.names import check_label_key, check_label_value
 
 

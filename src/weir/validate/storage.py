@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.device_names import validate_driver_reference
+from weir.validate.core.resources import amount
+from weir.validate.core.volumes import validate_csi_driver_name
 from weir.validate.field import (
     Context,
     Document,
@@ -23,8 +24,7 @@ from weir.validate.field import (
 )
 from weir.validate.label_selector import validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
-from weir.validate.resources import amount
-from weir.validate.volumes import validate_csi_driver_name
+from weir.validate.resource.device_names import validate_driver_reference
 from weir.values.names import (
     byte_length,
     check_dns1123_subdomain,

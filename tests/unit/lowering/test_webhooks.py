@@ -7,7 +7,7 @@ import pytest
 from weir.cel.cache import ProgramCache
 from weir.lowering import names, webhooks
 from weir.policies.environment import environment
-from weir.validate import match_conditions
+from weir.validate.admissionregistration import match_conditions
 
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
 PLAIN = {"key": "sla", "operator": "Equal", "value": "900"}

@@ -10,7 +10,7 @@ import pytest
 
 from weir.objects.times import format_time
 from weir.operator.path_secrets import OVERLAP, PATHS, ROTATION, SETTLED, PathSecrets, redacted, renewed
-from weir.validate.webhooks import _validate_path
+from weir.validate.admissionregistration.webhook_configuration import _validate_path
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENT = timedelta(seconds=1)

@@ -15,7 +15,7 @@ from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.signers import may_act_for
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
-from weir.validate.pkcs10 import RequestError, read_request
+from weir.validate.certificates.pkcs10 import RequestError, read_request
 from weir.values.quoting import quote
 
 REQUEST = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")

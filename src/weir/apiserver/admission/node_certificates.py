@@ -14,7 +14,7 @@ from weir.apiserver.admission.attributes import CREATE, NODE, POD, SERVICE_ACCOU
 from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import InternalError
-from weir.validate.pkcs10 import RequestError, read_request
+from weir.validate.certificates.pkcs10 import RequestError, read_request
 from weir.values.quoting import quote
 
 MIRROR = "kubernetes.io/config.mirror"

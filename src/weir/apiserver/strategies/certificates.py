@@ -12,8 +12,8 @@ from typing import Any
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep, status_keeps_metadata
 from weir.objects.kind import Kind
+from weir.validate.certificates.pod_certificate_request import validate_issuance
 from weir.validate.field import FieldError
-from weir.validate.pod_certificate_request import validate_issuance
 
 
 class CertificateSigningRequestStrategy(Strategy):

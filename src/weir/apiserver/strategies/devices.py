@@ -15,8 +15,8 @@ from weir.apiserver.strategies.strategy import Context, Document, Strategy, stat
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
-from weir.validate.claim_status import device_key
 from weir.validate.field import FieldError, forbidden
+from weir.validate.resource.claim_status import device_key
 from weir.values.quoting import quote
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kind import Kind
 from weir.validate.addresses import address_warnings, network_warnings
-from weir.validate.ingress import CLASS_ANNOTATION
-from weir.validate.network_policy import blocks
+from weir.validate.networking.ingress import CLASS_ANNOTATION
+from weir.validate.networking.network_policy import blocks
 
 
 class EndpointSliceStrategy(Strategy):

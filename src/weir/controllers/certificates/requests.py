@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.objects.kinds import by_kind
-from weir.validate.pkcs10 import RequestError, SigningRequest, read_request
+from weir.validate.certificates.pkcs10 import RequestError, SigningRequest, read_request
 
 Document = Mapping[str, Any]
 REQUESTS: Final = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from weir.certificates import KeyPair, Usages, sign_request
-from weir.validate.pkcs10 import SigningRequest
+from weir.validate.certificates.pkcs10 import SigningRequest
 
 API_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"

@@ -17,7 +17,7 @@ from weir.objects.requests import container_requests, pod_requests, restarts
 from weir.objects.resource import DeviceClass, ResourceClaim
 from weir.scheduler.claims import EXTENDED_CLAIM, IMPLICIT_PREFIX, Claims
 from weir.scheduler.pod_class import PodClass
-from weir.validate.resources import is_extended
+from weir.validate.core.resources import is_extended
 
 Document = dict[str, Any]
 

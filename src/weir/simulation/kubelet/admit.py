@@ -17,7 +17,7 @@ from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.selectors.node import pod_selects_node
 from weir.taints import wellknown
 from weir.taints.toleration import EVICTING, Evaluate, find_tolerating, untolerated
-from weir.validate.resources import is_extended
+from weir.validate.core.resources import is_extended
 from weir.values.quoting import quote
 
 OS: Final = "kubernetes.io/os"

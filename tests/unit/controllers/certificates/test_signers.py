@@ -18,7 +18,7 @@ from weir.controllers.certificates.signers import (
     problem_with,
     signed,
 )
-from weir.validate.pkcs10 import read_request
+from weir.validate.certificates.pkcs10 import read_request
 
 DNS, IP = x509.DNSName("n0"), x509.IPAddress(ip_address("10.0.0.1"))
 MAIL, URI = x509.RFC822Name("a@b.c"), x509.UniformResourceIdentifier("spiffe://a")

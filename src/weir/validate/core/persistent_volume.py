@@ -1,0 +1,221 @@
+"""Validation of PersistentVolume.
+
+Spec: core.md 2.11 "PersistentVolume", apiserver.md 13 (the PV rows); KEP-5721 for semver in nodeAffinity. Immutable
+fields are reported without the `spec.` prefix; a volume has exactly one source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from weir.validate.core.node_selector import validate_node_selector
+from weir.validate.core.persistent_volume_claim import POSITIVE, VOLUME_MODES, validate_access_modes
+from weir.validate.core.resources import amount
+from weir.validate.core.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
+from weir.validate.core.volumes import (
+    ONE_TYPE,
+    validate_csi_driver_name,
+    validate_host_path,
+    validate_nfs,
+    validate_no_backsteps,
+)
+from weir.validate.field import (
+    Context,
+    Document,
+    Enum,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.gonames import diff, equal, go_struct
+from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
+from weir.validate.ratchet import Options, volume_options
+from weir.values.names import check_dns1123_label, check_dns1123_subdomain
+
+_RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+AFFINITY_IMMUTABLE: Final = "field is immutable, except for updating from beta label to GA"
+SOURCE_IMMUTABLE: Final = "spec.persistentvolumesource is immutable after creation"
+LOCAL_NEEDS_AFFINITY: Final = "Local volume requires node affinity"
+NO_CONSTRAINTS: Final = "must specify required node constraints"
+
+#: Node labels whose beta name may be rewritten to the name they got when they became stable.
+BETA_TO_STABLE: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+
+
+def validate_persistent_volume(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a write of a PersistentVolume."""
+    meta, spec = new.get("metadata") or {}, new.get("spec") or {}
+    before = None if old is None else old.get("spec") or {}
+    options = volume_options(context.gates, before, context.raw)
+    if old is not None and context.subresource == "status":
+        yield from validate_object_meta_update(meta, old.get("metadata") or {})
+        return
+    yield from validate_object_meta(meta, context)
+    yield from _validate_spec(spec, options)
+    if old is not None and before is not None:
+        yield from _validate_update(spec, before, options)
+        yield from validate_object_meta_update(meta, old.get("metadata") or {})
+
+
+def _validate_spec(spec: Document, options: Options) -> Errors:
+    modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
+    if not modes:
+        yield required("spec.accessModes")
+    yield from validate_access_modes(modes, "spec.accessModes")
+    if not capacity:
+        yield required("spec.capacity")
+    if list(capacity) != ["storage"]:
+        shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)}
+        shown = None if spec.get("capacity") is None else shown
+        yield not_supported("spec.capacity", shown, ("storage",))
+    for name in sorted(capacity):
+        at = f"spec.capacity[{name}]"
+        if amount(capacity[name]).sign < 0:
+            yield invalid(at, amount(capacity[name]).value, "must be a valid resource quantity")
+        if amount(capacity[name]).sign <= 0:
+            yield invalid(at, str(amount(capacity[name])), POSITIVE)
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy and policy not in _RECLAIM_POLICIES:
+        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None:
+        yield from _validate_affinity(affinity, options)
+    given = [name for name in _SOURCES if spec.get(name) is not None]
+    for i, name in enumerate(given):
+        if i:
+            yield forbidden(f"spec.{name}", ONE_TYPE)
+        elif check := _SOURCES[name]:
+            yield from check(spec[name], f"spec.{_SPELLED.get(name, name)}")
+    if not given:
+        yield required("spec", "must specify a volume type")
+    if given[:1] == ["local"] and affinity is None:
+        yield required("spec.nodeAffinity", LOCAL_NEEDS_AFFINITY)
+    path = (spec.get("hostPath") or {}).get("path") or ""
+    if path and not path.strip("/") and path.startswith("/") and policy == "Recycle":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden("spec.persistentVolumeReclaimPolicy", detail)
+    if class_name := spec.get("storageClassName"):
+        yield from each_invalid("spec.storageClassName", class_name, check_dns1123_subdomain(class_name))
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
+    if (attributes := spec.get("volumeAttributesClassName")) is not None:
+        if not attributes:
+            yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
+        else:
+            yield from each_invalid(
+                "spec.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
+            )
+        if spec.get("csi") is None:
+            yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def _validate_affinity(affinity: Document, options: Options) -> Errors:
+    if affinity.get("required") is None:
+        yield required("spec.nodeAffinity.required", NO_CONSTRAINTS)
+    else:
+        yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required", options)
+
+
+def _validate_local(source: Document, at: str) -> Errors:
+    if path := source.get("path"):
+        yield from validate_no_backsteps(path, f"{at}.path")
+    else:
+        yield required(f"{at}.path")
+
+
+def _validate_csi(source: Document, at: str) -> Errors:
+    yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
+    if not source.get("volumeHandle"):
+        yield required(f"{at}.volumeHandle")
+    for name in (
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ):
+        if (secret := source.get(name)) is not None:
+            for field, check in (("name", check_dns1123_subdomain), ("namespace", check_dns1123_label)):
+                if value := secret.get(field):
+                    yield from each_invalid(f"{at}.{name}.{field}", value, check(value))
+                else:
+                    yield required(f"{at}.{name}.{field}")
+
+
+#: where messages spell a source differently
+_SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
+#: Every source in the order the server looks at them, with what it checks of each.
+_SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
+    "hostPath": validate_host_path,
+    "gcePersistentDisk": needs("pdName"),
+    "awsElasticBlockStore": needs("volumeID"),
+    "glusterfs": needs("endpoints", "path"),
+    "flocker": None,
+    "nfs": validate_nfs,
+    "rbd": needs("monitors", "image"),
+    "quobyte": needs("registry", "volume"),
+    "cephfs": needs("monitors"),
+    "iscsi": iscsi(for_volume=True),
+    "cinder": needs("volumeID"),
+    "fc": fibre_channel,
+    "flexVolume": flex,
+    "azureFile": needs("secretName", "shareName"),
+    "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "azureDisk": azure_disk,
+    "scaleIO": needs("gateway", "system", "volumeName"),
+    "local": _validate_local,
+    "storageos": None,
+    "csi": _validate_csi,
+}
+
+
+def _validate_update(new: Document, old: Document, options: Options) -> Errors:
+    if not equal("PersistentVolumeSource", _source(old), _source(new)):
+        changed = diff("PersistentVolumeSource", _source(old), _source(new))
+        yield forbidden("spec.persistentvolumesource", f"{SOURCE_IMMUTABLE}\n{changed}")
+    if (new.get("volumeMode") or "Filesystem") != (old.get("volumeMode") or "Filesystem"):
+        yield invalid("volumeMode", Enum(new.get("volumeMode") or ""), IMMUTABLE)
+    before, after = old.get("nodeAffinity"), new.get("nodeAffinity")
+    if before is None or options.mutable_pv_affinity:
+        return
+    if after is None or not equal("VolumeNodeAffinity", _upgraded(before, after), after):
+        yield invalid("nodeAffinity", go_struct("VolumeNodeAffinity", after), AFFINITY_IMMUTABLE)
+
+
+def _source(spec: Document) -> Document:
+    """Return the source of a volume without its secret references, which may change for CSI volumes."""
+    return {name: spec[name] for name in _SOURCES if spec.get(name) is not None}
+
+
+def _upgraded(old: Document, new: Document) -> Document:
+    """Return *old* with each beta label key replaced where *new* has its stable twin at the same place."""
+    later = _terms(new)
+    terms = []
+    for t, term in enumerate(_terms(old)):
+        now = (later[t].get("matchExpressions") or []) if t < len(later) else []
+        expressions = []
+        for e, requirement in enumerate(term.get("matchExpressions") or ()):
+            stable = BETA_TO_STABLE.get(requirement.get("key") or "")
+            replaced = stable is not None and e < len(now) and now[e].get("key") == stable
+            expressions.append({**requirement, "key": stable} if replaced else requirement)
+        terms.append({**term, "matchExpressions": expressions})
+    return (
+        {**old, "required": {**old["required"], "nodeSelectorTerms": terms}} if old.get("required") else old
+    )
+
+
+def _terms(affinity: Document) -> list[Document]:
+    terms: list[Document] = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
+    return terms

@@ -1,0 +1,72 @@
+"""Validation of Secret.
+
+Spec: upstream's size and key rules."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.objects.jsontext import JsonError, parse_json
+from weir.validate.core.config_map import MAX_BYTES, SET_IMMUTABLE, decoded, decoded_length
+from weir.validate.field import (
+    Context,
+    Document,
+    Enum,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
+from weir.validate.meta import IMMUTABLE, validate_meta
+from weir.values.names import check_config_key
+
+#: Secret types that must hold certain keys, and where they are reported.
+_NEEDED: Final = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+}
+_ACCOUNT: Final = "kubernetes.io/service-account.name"
+
+
+def validate_secret(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Secret; some types need certain keys."""
+    yield from validate_meta(new, old, context)
+    if old is not None:
+        if (new.get("type") or "Opaque") != (old.get("type") or "Opaque"):
+            yield invalid("type", Enum(new.get("type") or ""), IMMUTABLE)
+        if old.get("immutable"):
+            if not new.get("immutable"):
+                yield forbidden("immutable", SET_IMMUTABLE)
+            if (new.get("data") or {}) != (old.get("data") or {}):
+                yield forbidden("data", SET_IMMUTABLE)
+    data: dict[str, Any] = {**(new.get("data") or {}), **(new.get("stringData") or {})}
+    for key in sorted(data):
+        yield from each_invalid(f"data[{key}]", key, check_config_key(key))
+    total = sum(decoded_length(value) for value in (new.get("data") or {}).values())
+    if total > MAX_BYTES:
+        yield too_long("data", MAX_BYTES)
+    yield from _validate_type(new, data)
+
+
+def _validate_type(secret: Document, data: dict[str, Any]) -> Errors:
+    kind = secret.get("type") or "Opaque"
+    if kind == "kubernetes.io/service-account-token":
+        if not ((secret.get("metadata") or {}).get("annotations") or {}).get(_ACCOUNT):
+            yield required(f"metadata.annotations[{_ACCOUNT}]")
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            yield required("data[username]")
+            yield required("data[password]")
+    else:
+        for key in _NEEDED.get(kind, ()):
+            if key not in data:
+                yield required(f"data[{key}]")
+            elif kind.startswith("kubernetes.io/docker"):
+                try:
+                    parse_json(decoded(data[key]))
+                except JsonError as error:
+                    yield invalid(f"data[{key}]", "<secret contents redacted>", str(error))
