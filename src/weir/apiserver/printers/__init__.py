@@ -1,201 +1,264 @@
-"""Table cells by kind.
+"""Table cells by kind, in the order of its columns (`columns.json`).
 
-Spec: apiserver.md 11 "Tables", "Cells". One function per kind, in the order of its columns (`columns.json`); longer
-ones are in the other modules.
+Spec: apiserver.md 11 "Tables", "Cells". What is not a field, a count or a time of the object is computed in the module
+of the kind's group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
-from weir.apiserver.printers.autoscaling import autoscaler_cells
-from weir.apiserver.printers.certificates import (
-    migration_cells,
-    pod_certificate_cells,
-    signing_request_cells,
-    trust_bundle_cells,
+from weir.apiserver.printers import (
+    admissionregistration,
+    autoscaling,
+    batch,
+    certificates,
+    core,
+    flowcontrol,
+    networking,
+    rbac,
+    resource,
+    storage,
 )
-from weir.apiserver.printers.cluster import (
-    component_status_cells,
-    device_taint_rule_cells,
-    event_cells,
-    node_cells,
-    quota_cells,
-    resource_claim_cells,
-    role_binding_cells,
-)
-from weir.apiserver.printers.flow_control import flow_schema_cells, priority_level_cells, schemas_in_order
-from weir.apiserver.printers.network import (
-    endpoint_slice_cells,
-    endpoints_cells,
-    ingress_cells,
-    ingress_class_cells,
-    ip_address_cells,
-    service_cells,
-    service_cidr_cells,
-)
-from weir.apiserver.printers.pods import (
-    pod_cells,
-)
-from weir.apiserver.printers.policies import policy_binding_cells, policy_cells
-from weir.apiserver.printers.storage import (
-    claim_cells,
-    csi_driver_cells,
-    storage_class_cells,
-    volume_cells,
-)
-from weir.apiserver.printers.values import (
+from weir.apiserver.printers.cells import (
+    AGE,
+    NAME,
+    NONE,
+    UNSET,
     Cells,
     Document,
-    age,
-    at,
-    containers_of,
+    Row,
+    container_images,
+    container_names,
+    controller,
     count,
+    flag,
     human_duration,
-    label_text,
-    name_of,
-    plain,
-    selector_text,
-)
-from weir.apiserver.printers.workloads import (
-    budget_cells,
-    controller_revision_cells,
-    cron_job_cells,
-    daemon_set_cells,
-    deployment_cells,
-    job_cells,
-    replica_cells,
-    stateful_set_cells,
+    joined,
+    labels_at,
+    part_of,
+    row,
+    selector,
+    shown,
+    size,
+    text,
+    time_since,
 )
 from weir.objects.kind import Kind
 
 __all__ = ["PRINTED", "cells_of", "human_duration", "in_order"]
 
-Found = TypeVar("Found", bound=Document)
-_CELLS: dict[str, Callable[[Document, float], Cells]] = {
-    "Pod": pod_cells,
-    "Node": node_cells,
-    "Namespace": plain("status.phase"),
-    "ServiceAccount": plain(),
-    "ConfigMap": lambda found, now: [
-        name_of(found),
-        len(found.get("data") or ()) + len(found.get("binaryData") or ()),
-        age(found, now),
-    ],
-    "Secret": lambda found, now: [
-        name_of(found),
-        found.get("type") or "",
-        len(found.get("data") or ()),
-        age(found, now),
-    ],
-    "PersistentVolume": volume_cells,
-    "PersistentVolumeClaim": claim_cells,
-    "StorageClass": storage_class_cells,
-    "Deployment": deployment_cells,
-    "ReplicaSet": replica_cells,
-    "ReplicationController": replica_cells,
-    "DaemonSet": daemon_set_cells,
-    "StatefulSet": stateful_set_cells,
-    "Job": job_cells,
-    "CronJob": cron_job_cells,
-    "PodDisruptionBudget": budget_cells,
-    "HorizontalPodAutoscaler": autoscaler_cells,
-    "PriorityClass": lambda found, now: [
-        name_of(found),
-        found.get("value", 0),
-        bool(found.get("globalDefault")),
-        age(found, now),
-        found.get("preemptionPolicy") or "PreemptLowerPriority",
-    ],
-    "Event": event_cells,
-    "Lease": plain("spec.holderIdentity"),
-    "Service": service_cells,
-    "Endpoints": endpoints_cells,
-    "EndpointSlice": endpoint_slice_cells,
-    "IPAddress": ip_address_cells,
-    "Ingress": ingress_cells,
-    "IngressClass": ingress_class_cells,
-    "NetworkPolicy": lambda found, now: [
-        name_of(found),
-        selector_text(at(found, "spec", "podSelector")),
-        age(found, now),
-    ],
-    "ServiceCIDR": service_cidr_cells,
-    "RoleBinding": role_binding_cells,
-    "ClusterRoleBinding": role_binding_cells,
-    "ResourceQuota": quota_cells,
-    "RuntimeClass": plain("handler"),
-    "VolumeAttributesClass": plain("driverName"),
-    "VolumeAttachment": lambda found, now: [
-        name_of(found),
-        at(found, "spec", "attacher") or "",
-        at(found, "spec", "source", "persistentVolumeName") or "",
-        at(found, "spec", "nodeName") or "",
-        bool(at(found, "status", "attached")),
-        age(found, now),
-    ],
-    "CSINode": lambda found, now: [
-        name_of(found),
-        len(at(found, "spec", "drivers") or ()),
-        age(found, now),
-    ],
-    "CSIDriver": csi_driver_cells,
-    "MutatingAdmissionPolicy": partial(policy_cells, "mutations"),
-    "MutatingAdmissionPolicyBinding": policy_binding_cells,
-    "MutatingWebhookConfiguration": lambda found, now: [
-        name_of(found),
-        len(found.get("webhooks") or ()),
-        age(found, now),
-    ],
-    "ValidatingAdmissionPolicy": partial(policy_cells, "validations"),
-    "ValidatingAdmissionPolicyBinding": policy_binding_cells,
-    "ValidatingWebhookConfiguration": lambda found, now: [
-        name_of(found),
-        len(found.get("webhooks") or ()),
-        age(found, now),
-    ],
-    "ControllerRevision": controller_revision_cells,
-    "PodTemplate": lambda found, now: [
-        name_of(found),
-        *containers_of(at(found, "template", "spec")),
-        label_text(at(found, "template", "metadata", "labels")),
-    ],
-    "Scale": lambda found, now: [
-        name_of(found),
-        count(found, "spec", "replicas"),
-        count(found, "status", "replicas"),
-        age(found, now),
-    ],
-    "DeviceClass": plain(),
-    "ResourceClaim": resource_claim_cells,
-    "ResourceClaimTemplate": plain(),
-    "ResourceSlice": lambda found, now: [
-        name_of(found),
-        at(found, "spec", "nodeName") or "",
-        at(found, "spec", "driver") or "",
-        at(found, "spec", "pool", "name") or "",
-        age(found, now),
-    ],
-    "DeviceTaintRule": device_taint_rule_cells,
-    "ComponentStatus": component_status_cells,
-    "CertificateSigningRequest": signing_request_cells,
-    "ClusterTrustBundle": trust_bundle_cells,
-    "PodCertificateRequest": pod_certificate_cells,
-    "StorageVersionMigration": migration_cells,
-    "FlowSchema": flow_schema_cells,
-    "PriorityLevelConfiguration": priority_level_cells,
+Item = TypeVar("Item", bound=Document)
+_POD = "spec.template.spec"
+_CONTAINERS = (container_names(_POD), container_images(_POD))
+_REPLICAS = (
+    count("spec.replicas"),
+    count("status.replicas"),
+    count("status.readyReplicas"),
+    AGE,
+    *_CONTAINERS,
+)
+_READY = part_of("status.readyReplicas", "spec.replicas")
+_WEBHOOKS = row(NAME, size("webhooks"), AGE)
+_POLICY_BINDING = row(NAME, "spec.policyName", admissionregistration.parameters, AGE)
+
+_ROWS: Final[dict[str, Row]] = {
+    # core
+    "ComponentStatus": core.component_status,
+    "ConfigMap": row(NAME, core.config_map_size, AGE),
+    "Endpoints": row(NAME, core.endpoint_addresses, AGE),
+    "Event": core.event,
+    "Namespace": row(NAME, "status.phase", AGE),
+    "Node": core.node,
+    "PersistentVolume": core.persistent_volume,
+    "PersistentVolumeClaim": core.persistent_volume_claim,
+    "Pod": core.pod,
+    "PodTemplate": row(
+        NAME,
+        container_names("template.spec"),
+        container_images("template.spec"),
+        labels_at("template.metadata.labels"),
+    ),
+    "ReplicationController": row(NAME, *_REPLICAS, labels_at("spec.selector")),
+    "ResourceQuota": row(NAME, core.quota_requests, core.quota_limits, AGE),
+    "Secret": row(NAME, "type", size("data"), AGE),
+    "Service": core.service,
+    "ServiceAccount": row(NAME, AGE),
+    # admissionregistration.k8s.io
+    "MutatingAdmissionPolicy": row(NAME, size("spec.mutations"), admissionregistration.parameter_kind, AGE),
+    "MutatingAdmissionPolicyBinding": _POLICY_BINDING,
+    "MutatingWebhookConfiguration": _WEBHOOKS,
+    "ValidatingAdmissionPolicy": row(
+        NAME, size("spec.validations"), admissionregistration.parameter_kind, AGE
+    ),
+    "ValidatingAdmissionPolicyBinding": _POLICY_BINDING,
+    "ValidatingWebhookConfiguration": _WEBHOOKS,
+    # apps
+    "ControllerRevision": row(NAME, controller, count("revision"), AGE),
+    "DaemonSet": row(
+        NAME,
+        count("status.desiredNumberScheduled"),
+        count("status.currentNumberScheduled"),
+        count("status.numberReady"),
+        count("status.updatedNumberScheduled"),
+        count("status.numberAvailable"),
+        labels_at(f"{_POD}.nodeSelector"),
+        AGE,
+        *_CONTAINERS,
+        selector("spec.selector"),
+    ),
+    "Deployment": row(
+        NAME,
+        _READY,
+        count("status.updatedReplicas"),
+        count("status.availableReplicas"),
+        AGE,
+        *_CONTAINERS,
+        selector("spec.selector"),
+    ),
+    "ReplicaSet": row(NAME, *_REPLICAS, selector("spec.selector")),
+    "StatefulSet": row(NAME, _READY, AGE, *_CONTAINERS),
+    # autoscaling
+    "HorizontalPodAutoscaler": row(
+        NAME,
+        autoscaling.reference,
+        autoscaling.targets,
+        shown("spec.minReplicas", UNSET),
+        count("spec.maxReplicas"),
+        count("status.currentReplicas"),
+        AGE,
+    ),
+    "Scale": row(NAME, count("spec.replicas"), count("status.replicas"), AGE),
+    # batch
+    "CronJob": row(
+        NAME,
+        "spec.schedule",
+        text("spec.timeZone", NONE),
+        batch.suspended,
+        size("status.active"),
+        time_since("status.lastScheduleTime", NONE),
+        AGE,
+        container_names("spec.jobTemplate.spec.template.spec"),
+        container_images("spec.jobTemplate.spec.template.spec"),
+        selector("spec.jobTemplate.spec.selector"),
+    ),
+    "Job": row(
+        NAME, batch.state, batch.completions, batch.duration, AGE, *_CONTAINERS, selector("spec.selector")
+    ),
+    # certificates.k8s.io
+    "CertificateSigningRequest": row(
+        NAME,
+        AGE,
+        text("spec.signerName", NONE),
+        "spec.username",
+        certificates.wanted_duration,
+        certificates.approval,
+    ),
+    "ClusterTrustBundle": row(NAME, text("spec.signerName", NONE)),
+    "PodCertificateRequest": row(
+        NAME,
+        "spec.podName",
+        "spec.serviceAccountName",
+        "spec.nodeName",
+        "spec.signerName",
+        certificates.outcome,
+        labels_at("spec.unverifiedUserAnnotations"),
+    ),
+    # coordination.k8s.io, discovery.k8s.io
+    "Lease": row(NAME, "spec.holderIdentity", AGE),
+    "EndpointSlice": row(NAME, "addressType", networking.slice_ports, networking.slice_addresses, AGE),
+    # flowcontrol.apiserver.k8s.io
+    "FlowSchema": row(
+        NAME,
+        "spec.priorityLevelConfiguration.name",
+        count("spec.matchingPrecedence"),
+        flowcontrol.distinguisher,
+        AGE,
+        flowcontrol.dangling,
+    ),
+    "PriorityLevelConfiguration": flowcontrol.priority_level,
+    # networking.k8s.io
+    "IPAddress": row(NAME, networking.parent, AGE),
+    "Ingress": row(
+        NAME,
+        shown("spec.ingressClassName", NONE),
+        networking.hosts,
+        networking.ingress_addresses,
+        networking.ingress_ports,
+        AGE,
+    ),
+    "IngressClass": row(networking.class_name, "spec.controller", networking.class_parameters, AGE),
+    "NetworkPolicy": row(NAME, selector("spec.podSelector"), AGE),
+    "ServiceCIDR": row(NAME, joined("spec.cidrs"), AGE),
+    # node.k8s.io, policy, scheduling.k8s.io
+    "RuntimeClass": row(NAME, "handler", AGE),
+    "PodDisruptionBudget": row(
+        NAME,
+        shown("spec.minAvailable", "N/A"),
+        shown("spec.maxUnavailable", "N/A"),
+        count("status.disruptionsAllowed"),
+        AGE,
+    ),
+    "PriorityClass": row(
+        NAME, count("value"), flag("globalDefault"), AGE, text("preemptionPolicy", "PreemptLowerPriority")
+    ),
+    # rbac.authorization.k8s.io
+    "ClusterRoleBinding": rbac.role_binding,
+    "RoleBinding": rbac.role_binding,
+    # resource.k8s.io
+    "DeviceClass": row(NAME, AGE),
+    "DeviceTaintRule": row(
+        NAME,
+        "spec.taint.key",
+        "spec.taint.value",
+        "spec.taint.effect",
+        time_since("spec.taint.timeAdded"),
+        AGE,
+    ),
+    "ResourceClaim": row(NAME, resource.claim_state, AGE),
+    "ResourceClaimTemplate": row(NAME, AGE),
+    "ResourceSlice": row(NAME, "spec.nodeName", "spec.driver", "spec.pool.name", AGE),
+    # storage.k8s.io, storagemigration.k8s.io
+    "CSIDriver": row(
+        NAME,
+        flag("spec.attachRequired", default=True),
+        flag("spec.podInfoOnMount"),
+        flag("spec.storageCapacity"),
+        storage.audiences,
+        flag("spec.requiresRepublish"),
+        joined("spec.volumeLifecycleModes", NONE),
+        AGE,
+    ),
+    "CSINode": row(NAME, size("spec.drivers"), AGE),
+    "StorageClass": row(
+        storage.class_name,
+        "provisioner",
+        text("reclaimPolicy", "Delete"),
+        text("volumeBindingMode", "Immediate"),
+        flag("allowVolumeExpansion"),
+        AGE,
+    ),
+    "VolumeAttachment": row(
+        NAME,
+        "spec.attacher",
+        "spec.source.persistentVolumeName",
+        "spec.nodeName",
+        flag("status.attached"),
+        AGE,
+    ),
+    "VolumeAttributesClass": row(NAME, "driverName", AGE),
+    "StorageVersionMigration": row(NAME, storage.migrated, storage.migration_state),
 }
 #: The kinds that have columns of their own.
-PRINTED = frozenset(_CELLS)
+PRINTED = frozenset(_ROWS)
 
 
 def cells_of(kind: Kind, document: Document, now: float) -> Cells:
     """Return the cells of one object, in the order of its kind's columns."""
-    return _CELLS[kind.kind](document, now)
+    return _ROWS[kind.kind](document, now)
 
 
-def in_order(kind: Kind, documents: Iterable[Found]) -> Iterable[Found]:
-    """Return objects in the order of their rows: that of the list, but for flow schemas."""
-    return schemas_in_order(documents) if kind.kind == "FlowSchema" else documents
+def in_order(kind: Kind, documents: Iterable[Item]) -> Iterable[Item]:
+    """Return objects in the order of their rows: that of the list, but flow schemas by precedence."""
+    return flowcontrol.schemas_in_order(documents) if kind.kind == "FlowSchema" else documents

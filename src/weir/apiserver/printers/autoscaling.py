@@ -1,13 +1,13 @@
-"""Table cells of HorizontalPodAutoscaler.
+"""Table cells of HorizontalPodAutoscaler in the layout of v2.
 
-Spec: apiserver.md 11 "Tables", "Cells". Two metrics are shown as current/target, of more only the number.
+Two metrics are shown as current/target, of more only the number.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from weir.apiserver.printers.values import NONE, UNKNOWN, UNSET, Cells, Document, age, at, count, name_of
+from weir.apiserver.printers.cells import NONE, UNKNOWN, Document, at, first_of
 
 _SHOWN: Final = 2
 _SOURCES: Final = {
@@ -19,25 +19,18 @@ _SOURCES: Final = {
 }
 
 
-def autoscaler_cells(found: Document, now: float) -> Cells:
-    """Return the cells of one autoscaler in the layout of v2."""
-    least = at(found, "spec", "minReplicas")
-    metrics = at(found, "spec", "metrics") or ()
-    current = at(found, "status", "currentMetrics") or ()
+def reference(autoscaler: Document, now: float) -> str:
+    """Return what is scaled, as `kind/name`."""
+    target = at(autoscaler, "spec", "scaleTargetRef")
+    return f"{at(target, 'kind') or ''}/{at(target, 'name') or ''}"
+
+
+def targets(autoscaler: Document, now: float) -> str:
+    """Return the metrics, each as `current/target`."""
+    current = at(autoscaler, "status", "currentMetrics") or ()
+    metrics = at(autoscaler, "spec", "metrics") or ()
     shown = [_metric(each, current[i] if i < len(current) else None) for i, each in enumerate(metrics)]
-    targets = ", ".join(shown[:_SHOWN]) or NONE
-    if len(shown) > _SHOWN:
-        targets += f" + {len(shown) - _SHOWN} more..."
-    target = at(found, "spec", "scaleTargetRef")
-    return [
-        name_of(found),
-        f"{at(target, 'kind') or ''}/{at(target, 'name') or ''}",
-        targets,
-        UNSET if least is None else str(least),
-        count(found, "spec", "maxReplicas"),
-        count(found, "status", "currentReplicas"),
-        age(found, now),
-    ]
+    return first_of(shown, _SHOWN, ", ") or NONE
 
 
 def _metric(spec: Document, status: Document | None) -> str:

@@ -1,99 +1,34 @@
-"""Table cells of volumes, claims, storage classes and CSI drivers.
-
-Spec: apiserver.md 11 "Tables", "Cells".
-"""
+"""Table cells of storage.k8s.io and storagemigration.k8s.io."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from weir.apiserver.printers.values import (
-    NONE,
-    UNSET,
-    Cells,
-    Document,
-    age,
-    at,
-    name_of,
-)
-
-_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
+from weir.apiserver.printers.cells import UNSET, Document, at, name_of
 
 
-def _modes(found: Any) -> str:
-    given = set(found or ())
-    return ",".join(short for mode, short in _MODES.items() if mode in given)
+def class_name(storage_class: Document, now: float) -> str:
+    """Return the name of a StorageClass, marked when it is the default."""
+    marked = (
+        at(storage_class, "metadata", "annotations", "storageclass.kubernetes.io/is-default-class") == "true"
+    )
+    return name_of(storage_class) + (" (default)" if marked else "")
 
 
-def volume_cells(volume: Document, now: float) -> Cells:
-    spec, status = volume.get("spec") or {}, volume.get("status") or {}
-    claim = spec.get("claimRef")
-    phase = status.get("phase") or ""
-    if at(volume, "metadata", "deletionTimestamp"):
-        phase = "Terminating"
-    beta = at(volume, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
-    return [
-        name_of(volume),
-        at(spec, "capacity", "storage") or "0",
-        _modes(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy") or "",
-        phase,
-        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
-        beta or spec.get("storageClassName") or "",
-        spec.get("volumeAttributesClassName") or UNSET,
-        status.get("reason") or "",
-        age(volume, now),
-        spec.get("volumeMode") or UNSET,
-    ]
+def audiences(driver: Document, now: float) -> str:
+    """Return for whom a CSIDriver requests tokens."""
+    requests = at(driver, "spec", "tokenRequests") or ()
+    return ",".join(str(request.get("audience", "")) for request in requests) or UNSET
 
 
-def claim_cells(claim: Document, now: float) -> Cells:
-    spec, status = claim.get("spec") or {}, claim.get("status") or {}
-    phase = "Terminating" if at(claim, "metadata", "deletionTimestamp") else status.get("phase") or ""
-    bound = bool(spec.get("volumeName"))
-    return [
-        name_of(claim),
-        phase,
-        spec.get("volumeName") or "",
-        (at(status, "capacity", "storage") or "0") if bound else "",
-        _modes(status.get("accessModes")) if bound else "",
-        spec.get("storageClassName") or "",
-        spec.get("volumeAttributesClassName") or UNSET,
-        age(claim, now),
-        spec.get("volumeMode") or UNSET,
-    ]
+def migrated(migration: Document, now: float) -> str:
+    """Return the resource of a StorageVersionMigration."""
+    group, resource = (at(migration, "spec", "resource", name) or "" for name in ("group", "resource"))
+    return f"{resource}.{group}" if group else resource
 
 
-def storage_class_cells(found: Document, now: float) -> Cells:
-    name = name_of(found)
-    if at(found, "metadata", "annotations", "storageclass.kubernetes.io/is-default-class") == "true":
-        name += " (default)"
-    return [
-        name,
-        found.get("provisioner") or "",
-        found.get("reclaimPolicy") or "Delete",
-        found.get("volumeBindingMode") or "Immediate",
-        bool(found.get("allowVolumeExpansion")),
-        age(found, now),
-    ]
-
-
-def csi_driver_cells(found: Document, now: float) -> Cells:
-    spec = found.get("spec") or {}
-    requests = ",".join(str(r.get("audience", "")) for r in spec.get("tokenRequests") or ())
-    modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
-    return [
-        name_of(found),
-        bool(spec.get("attachRequired", True)),
-        bool(spec.get("podInfoOnMount", False)),
-        bool(spec.get("storageCapacity", False)),
-        requests or UNSET,
-        bool(spec.get("requiresRepublish", False)),
-        modes,
-        age(found, now),
-    ]
+def migration_state(migration: Document, now: float) -> str:
+    """Return the last condition of a StorageVersionMigration that is true."""
+    state = "Unknown"
+    for condition in at(migration, "status", "conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Running", "Failed", "Succeeded"):
+            state = condition["type"]
+    return state

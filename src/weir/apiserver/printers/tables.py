@@ -17,9 +17,8 @@ import msgspec
 from weir import errors
 from weir.apiserver.patches.strategic import go_text
 from weir.apiserver.printers import cells_of, in_order
-from weir.apiserver.printers.certificates import api_service_cells
+from weir.apiserver.printers.cells import age, at, condition_of, name_of, since
 from weir.apiserver.printers.descriptions import DESCRIPTIONS
-from weir.apiserver.printers.values import since
 from weir.apiserver.registry.conversion import to_storage
 from weir.customresources.served import CustomResourceKind
 from weir.objects.autoscaler_versions import without_carried
@@ -67,6 +66,16 @@ def definition_cells(found: Document) -> list[Any]:
         ",".join(names.get("shortNames") or ()),
         any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions),
     ]
+
+
+def api_service_cells(registered: Document, now: float) -> list[Any]:
+    """Return the cells of an APIService."""
+    service, available = at(registered, "spec", "service"), condition_of(registered, "Available")
+    status = "Unknown" if available is None else available.get("status") or ""
+    if available is not None and status != "True" and available.get("reason"):
+        status = f"{status} ({available['reason']})"
+    server = "Local" if service is None else f"{service.get('namespace') or ''}/{service.get('name') or ''}"
+    return [name_of(registered), server, status, age(registered, now)]
 
 
 # ── what a definition defines ────────────────────────────────────────────────────────────────────

@@ -1,25 +1,19 @@
-"""Table cells of admission policies and their bindings.
-
-Spec: apiserver.md 11 "Tables", "Cells".
-"""
+"""Table cells of admission policies and their bindings."""
 
 from __future__ import annotations
 
-from weir.apiserver.printers.values import Cells, Document, age, at, name_of
-
-_UNSET = "<unset>"
+from weir.apiserver.printers.cells import UNSET, Document, at
 
 
-def policy_cells(rules: str, found: Document, now: float) -> Cells:
-    """The cells of a policy, whose rules stand in the field *rules* of its spec."""
-    kind = at(found, "spec", "paramKind")
-    shown = _UNSET if kind is None else f"{kind.get('apiVersion') or ''}/{kind.get('kind') or ''}"
-    return [name_of(found), len(at(found, "spec", rules) or ()), shown, age(found, now)]
+def parameter_kind(policy: Document, now: float) -> str:
+    """Return the kind of a policy's parameters."""
+    kind = at(policy, "spec", "paramKind")
+    return UNSET if kind is None else f"{kind.get('apiVersion') or ''}/{kind.get('kind') or ''}"
 
 
-def policy_binding_cells(found: Document, now: float) -> Cells:
-    ref = at(found, "spec", "paramRef")
-    return [name_of(found), at(found, "spec", "policyName") or "", params_text(ref), age(found, now)]
+def parameters(binding: Document, now: float) -> str:
+    """Return the parameters of a policy binding."""
+    return params_text(at(binding, "spec", "paramRef"))
 
 
 def params_text(ref: Document | None) -> str:
@@ -31,12 +25,12 @@ def params_text(ref: Document | None) -> str:
     '&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}'
     """
     if ref is None:
-        return _UNSET
+        return UNSET
     if ref.get("name"):
         return f"{ref.get('namespace') or '*'}/{ref['name']}"
     selector = ref.get("selector")
     if selector is None:
-        return _UNSET
+        return UNSET
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     expressions = "".join(
         f"LabelSelectorRequirement{{Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
