@@ -19,7 +19,7 @@ import msgspec
 from weir.apiserver.admission.attributes import CREATE, POD, PRIORITY_CLASS, Attributes
 from weir.apiserver.admission.chain import Chain, Settings
 from weir.apiserver.auth.authn import User
-from weir.apiserver.strategies.pod import PodStrategy
+from weir.apiserver.strategies.core.pod import PodStrategy
 from weir.errors import ApiError, BadRequest, DecodeError
 from weir.explain.subject import Subject
 from weir.gates import Gates

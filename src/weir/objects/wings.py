@@ -1,6 +1,6 @@
 """Addresses of kinds: a kind has the same address in every wing of the code that has something of its own for it.
 
-A wing (weir.validate) holds a module per API group, named after the
+A wing (weir.validate, weir.apiserver.strategies, weir.apiserver.printers) holds a module per API group, named after the
 group's first label (`core` for the group without a name). Where a group is large, it is a folder of modules named after
 the kinds: weir.validate.policy, weir.validate.core.pod. What a wing holds for a kind is named after the kind.
 """

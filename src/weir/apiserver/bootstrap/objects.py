@@ -14,7 +14,7 @@ from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.bootstrap import policy
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
-from weir.apiserver.strategies.service_allocation import RANGE
+from weir.apiserver.strategies.core.service_allocation import RANGE
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 

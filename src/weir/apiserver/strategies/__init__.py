@@ -6,43 +6,45 @@ Spec: apiserver.md 4 "Create and update", 5.2 "Other kinds". `for_kind` returns 
 
 from __future__ import annotations
 
+from weir.apiserver.strategies.apiextensions import (
+    CustomResourceDefinitionStrategy,
+    CustomResourceStrategy,
+)
+from weir.apiserver.strategies.apps import (
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    PodTemplateStrategy,
+    StatefulSetStrategy,
+    TemplateStrategy,
+)
+from weir.apiserver.strategies.batch import CronJobStrategy, JobStrategy
 from weir.apiserver.strategies.certificates import (
     APIServiceStrategy,
     CertificateSigningRequestStrategy,
     PodCertificateRequestStrategy,
     StatusApartStrategy,
 )
-from weir.apiserver.strategies.custom_resource_definition import (
-    CustomResourceDefinitionStrategy,
-    CustomResourceStrategy,
+from weir.apiserver.strategies.core.namespace import LimitRangeStrategy, NamespaceStrategy
+from weir.apiserver.strategies.core.persistent_volume import (
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
 )
-from weir.apiserver.strategies.devices import (
-    DeviceClassStrategy,
-    DeviceTaintRuleStrategy,
-    ResourceClaimStrategy,
-    ResourceClaimTemplateStrategy,
-    ResourceSliceStrategy,
-)
-from weir.apiserver.strategies.namespace import LimitRangeStrategy, NamespaceStrategy
+from weir.apiserver.strategies.core.pod import PodStrategy, WithoutFields
+from weir.apiserver.strategies.core.service import ServiceStrategy
 from weir.apiserver.strategies.networking import (
     EndpointSliceStrategy,
     IngressStrategy,
     NetworkPolicyStrategy,
     ServiceCIDRStrategy,
 )
-from weir.apiserver.strategies.pod import PodStrategy, WithoutFields
-from weir.apiserver.strategies.service import ServiceStrategy
-from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.apiserver.strategies.volumes import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
-from weir.apiserver.strategies.workloads import (
-    CronJobStrategy,
-    DaemonSetStrategy,
-    DeploymentStrategy,
-    JobStrategy,
-    PodTemplateStrategy,
-    StatefulSetStrategy,
-    TemplateStrategy,
+from weir.apiserver.strategies.resource import (
+    DeviceClassStrategy,
+    DeviceTaintRuleStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourceSliceStrategy,
 )
+from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 

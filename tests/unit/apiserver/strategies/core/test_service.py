@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.apiserver.strategies.service import ServiceStrategy
+from weir.apiserver.strategies.core.service import ServiceStrategy
 from weir.gates import Gates
 from weir.objects.kinds import by_kind
 

@@ -1,13 +1,13 @@
-"""Strategies of workloads: what their generation counts, and generated labels.
+"""Strategies of workloads: what their generation counts, and warnings about their templates.
 
-Spec: apiserver.md 4 (generation), 5.2 (Deployment, DaemonSet); Job selectors as `batch/v1` documents them.
+Spec: apiserver.md 4 (generation), 5.2 (Deployment, DaemonSet).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
+from weir.apiserver.strategies.core.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kind import Kind
 from weir.values.integer import IntegerError, parse_int64
@@ -65,25 +65,6 @@ class DaemonSetStrategy(TemplateStrategy):
         new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(number)
 
 
-class JobStrategy(TemplateStrategy):
-    """Jobs select their pods by the job's own uid unless `manualSelector` is set."""
-
-    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
-        """Generate the selector and the labels that satisfy it."""
-        super().prepare_create(kind, new, context)
-        spec = new["spec"]
-        if spec.get("manualSelector"):
-            return
-        uid, name = new["metadata"]["uid"], new["metadata"].get("name", "")
-        labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
-        labels["batch.kubernetes.io/controller-uid"] = uid
-        labels["batch.kubernetes.io/job-name"] = name
-        labels["controller-uid"] = uid
-        labels["job-name"] = name
-        selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
-        selector["batch.kubernetes.io/controller-uid"] = uid
-
-
 class StatefulSetStrategy(TemplateStrategy):
     """StatefulSets need a name that is a label, so there is nothing to warn of."""
 
@@ -95,12 +76,6 @@ class PodTemplateStrategy(TemplateStrategy):
 
     path = ("template",)
     names_pods = False
-
-
-class CronJobStrategy(TemplateStrategy):
-    """The template of the jobs of a schedule."""
-
-    path = ("spec", "jobTemplate", "spec", "template")
 
 
 def _generation(text: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.apiserver.strategies.pod_warnings import OLD_LABELS, OLD_VOLUMES
+from weir.apiserver.strategies.core.pod_warnings import OLD_LABELS, OLD_VOLUMES
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kind import Kind
 

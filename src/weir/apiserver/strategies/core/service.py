@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weir.apiserver.strategies.service_allocation import (
+from weir.apiserver.strategies.core.service_allocation import (
     EXTERNAL_NAME,
     address_problems,
     allocate_address,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
+from weir.apiserver.strategies.core.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
 from weir.objects.kind import Kind
 from weir.objects.pod_resources import container_totals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.apiserver.strategies.service_allocation import (
+from weir.apiserver.strategies.core.service_allocation import (
     NODE_PORTS,
     RANGE,
     allocate_ports,
