@@ -254,7 +254,8 @@ def report(error: Exception) -> int:
             return USAGE
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "weir"
-            return _say(f"{error.format_message()}{_instead(error)} (see {where} --help)", USAGE)
+            message = " ".join(line.strip() for line in error.format_message().splitlines())
+            return _say(f"{message}{_instead(error)} (see {where} --help)", USAGE)
         case click.Abort():
             if sys.stderr.isatty():
                 click.echo(err=True)  # the line has ^C, or a question, on it
@@ -292,7 +293,10 @@ def _one_line(error: Exception) -> str:
 def _say(message: str, code: int) -> int:
     from weir.cli.render import say
 
-    say(f"weir: {message}", err=True)
+    try:
+        say(f"weir: {message}", err=True)
+    except OSError:  # a full disk: the exit code still says it
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     return code
 
 

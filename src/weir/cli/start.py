@@ -33,6 +33,9 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Run `weir`, or `kubectl weir`, with the words of this process."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed (`>&-`): the next file opened would take its place
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
     from weir.cli.main import main as run
 
     run()

@@ -43,6 +43,13 @@ def test_a_reader_that_left_is_neither_fine_nor_a_finding():
     assert (done.returncode, done.stderr) == (cli.READER_LEFT, "")
 
 
+def test_a_missing_choice_is_one_line(capsys):
+    assert cli.run(["completion"]) == USAGE
+    assert capsys.readouterr().err.startswith(
+        "weir: Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish (see"
+    )
+
+
 def test_help_imports_nothing_heavy():
     loaded = modules_after("from weir.cli.main import run\nassert run(['--help']) == 0")
     assert not loaded & HEAVY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -50,6 +51,27 @@ def test_a_command_that_was_started_to_ignore_ctrl_c_goes_on_ignoring_it():
     code += INTERRUPTED_IMPORT.format(number=int(signal.SIGINT), module="click", command="lint")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "Usage: weir lint" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--version >&-", 0),
+        ("explain -f - <&-", 2),
+        ("lint - <&- >&- 2>&-", 1),
+        ("explain p --cluster no.yaml 2>&-", 2),
+        ("explain p --cluster no.yaml 2>/dev/full", 2),
+        ("--version >/dev/full", 2),
+    ],
+)
+def test_streams_that_are_closed_or_full_leave_the_exit_code(words, code):
+    line = f"{shlex.quote(sys.executable)} -m weir {words}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, "internal error" in done.stderr, "Exception" in done.stderr) == (
+        code,
+        False,
+        False,
+    )
 
 
 def test_python_m_weir_is_the_command():
