@@ -280,6 +280,7 @@ def test_the_table_is_bounded_in_rows_and_bytes(stock, monkeypatch):
     from weir.lowering.triples import Triple
     from weir.operator import known_triples
 
+    monkeypatch.setattr(known_triples, "MOST_PARTS", 1)
     monkeypatch.setattr(known_triples, "MOST_ROWS", 5)
     known = KnownTriples(stock.client, stock.clock, "default")
     stock._do(known.add([Triple("sla", str(value), "NoExecute") for value in range(5)]))

@@ -18,9 +18,10 @@ from weir.client.api import Client
 from weir.clock import Clock
 from weir.install.checks import REVIEWS, Check, Verdict, ask_all, listed, may, milliseconds, one_line
 from weir.install.rights import CERTIFICATES, RIGHTS, Right
+from weir.lowering.key_rules import MOST_VALUES
 from weir.lowering.names import GATE, NAMESPACE, OPERATOR, SENTINEL, marked_hash
 from weir.lowering.sentinel import address, counter_of, is_reached, sentinel_pod
-from weir.lowering.tolerations import MANY_ENTRIES, MOST_ENTRIES, needed, read_originals
+from weir.lowering.tolerations import MANY_ENTRIES, MOST_ENTRIES, Table, needed, read_originals
 from weir.lowering.triples import Triple, triples_of
 from weir.lowering.webhooks import (
     MUTATING_CONFIGURATION,
@@ -354,6 +355,7 @@ class Health:
             each["metadata"]["name"]: triples_of(each)
             for each in (await self._client.list(_NODES)).documents()
         }
+        every = Table(dict.fromkeys(each for of_node in nodes.values() for each in of_node))
         lowered = 0
         lagging: list[str] = []
         held: list[str] = []
@@ -361,7 +363,7 @@ class Health:
         many: list[str] = []
         async for page in self._client.pages(_PODS):
             for pod in page.documents():
-                state = _state(pod, nodes, native)
+                state = _state(pod, nodes, every, native)
                 if state is None:
                     continue
                 lowered += 1
@@ -374,7 +376,7 @@ class Health:
                 "pods",
                 Verdict.TO_DO,
                 f"{len(full)} of {lowered} lowered pods have {MOST_ENTRIES} entries and get no more: {listed(full)}",
-                "use fewer distinct taint values, or narrower tolerations",
+                "delete those that wait: new ones select nodes by a label; or use fewer distinct taint values",
             )
         if lagging or held:
             texts = (
@@ -387,26 +389,26 @@ class Health:
                 f"of {lowered} lowered pods {' and '.join(texts)}",
                 "ask again in a moment; if it stays, see what the operator logs",
             )
+        values = Counter(triple.key for triple in every if not triple.conditional)
+        key, number = values.most_common(1)[0] if values else ("", 0)
+        if not many and number < MANY_ENTRIES:
+            return Check("pods", Verdict.FINE, f"{lowered} lowered pods, all with every entry they need")
+        says = (
+            f"key {key} has {number} values; a new pod that would stand as more than {MOST_VALUES} entries "
+        )
+        says += "selects nodes by a label instead"
         if many:
-            values = Counter(
-                triple.key for triple in {each for of_node in nodes.values() for each in of_node}
-            )
-            key, number = values.most_common(1)[0] if values else ("", 0)
-            most = f"; key {key} has {number} of them" if key else ""
-            return Check(
-                "pods",
-                Verdict.NOTE,
-                f"{len(many)} of {lowered} lowered pods stand as {MANY_ENTRIES} entries or more, one for each taint "
-                f"value that they tolerate, and at {MOST_ENTRIES} new ones are refused{most}: {listed(many)}",
-                "use fewer distinct taint values, or narrower tolerations",
-            )
-        return Check("pods", Verdict.FINE, f"{lowered} lowered pods, all with every entry they need")
+            stand = f"{len(many)} of {lowered} lowered pods stand as {MANY_ENTRIES} entries or more: {listed(many)}"
+            says = f"{stand}; {says}" if key else stand
+        return Check("pods", Verdict.NOTE, says, "use fewer distinct taint values, or narrower tolerations")
 
 
 # ── reading ──
 
 
-def _state(pod: Mapping[str, Any], nodes: Mapping[str, tuple[Triple, ...]], native: bool) -> set[str] | None:
+def _state(
+    pod: Mapping[str, Any], nodes: Mapping[str, tuple[Triple, ...]], every: Table, native: bool
+) -> set[str] | None:
     """Return what is the matter with a lowered pod; None for one that is not lowered, or over."""
     spec = pod.get("spec") or {}
     originals = read_originals((pod.get("metadata") or {}).get("annotations"))
@@ -422,9 +424,7 @@ def _state(pod: Mapping[str, Any], nodes: Mapping[str, tuple[Triple, ...]], nati
         found.add("held")
     else:
         bound = spec.get("nodeName")
-        triples = (
-            nodes.get(bound, ()) if bound else tuple(each for of_node in nodes.values() for each in of_node)
-        )
+        triples = nodes.get(bound, ()) if bound else every
         if needed(tolerations, originals, triples, native):
             found.add("lags")
     return found

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weir.lowering.names import KNOWN_TRIPLES, OPERATOR, SENTINEL
+from weir.lowering.names import OPERATOR, SENTINEL, part_name
+from weir.lowering.triples import MOST_PARTS
 from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from weir.operator.control_plane import API_SERVERS
 
@@ -103,7 +104,7 @@ RIGHTS: Final = (
         ("configmaps",),
         ("get", "patch"),
         "remembers every taint that pods have entries for",
-        names=(KNOWN_TRIPLES,),
+        names=tuple(map(part_name, range(MOST_PARTS))),
         own=True,
     ),
     Right(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,9 +24,11 @@ from weir.lowering.daemonsets import (
     with_annotation_of_now,
 )
 from weir.lowering.grace import split_grace
+from weir.lowering.key_rules import MOST_RULES, MOST_VALUES, crowded_keys
 from weir.lowering.names import ANNOTATED, GATE, REQUIREMENTS
 from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
 from weir.lowering.ownership import with_owners
+from weir.lowering.rule_pods import with_keys, with_own_rule, with_rule_of
 from weir.lowering.templates import (
     annotated,
     mark_template,
@@ -37,8 +39,8 @@ from weir.lowering.templates import (
 )
 from weir.lowering.tolerations import (
     MANY_ENTRIES,
-    MOST_ENTRIES,
     MOST_ORIGINALS,
+    Completed,
     complete,
     is_extended,
     read_originals,
@@ -50,6 +52,7 @@ Document = dict[str, Any]
 
 _INVALID: Final = 422
 _LONGEST_MESSAGE: Final = 16 * 1024
+_MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,8 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
     if not old and "tolerations" in spec:
         spec["tolerations"], _ = split_grace(exact_pod(marked))  # grace is copied from a bound pod
-    annotations = metadata.get("annotations")
-    originals = read_originals(annotations)
-    requirements = read_originals(annotations, REQUIREMENTS)
+    originals = read_originals(metadata.get("annotations"))
+    requirements = read_originals(metadata.get("annotations"), REQUIREMENTS)
     if refusal := _no_labels(requirements, cluster):
         return refusal
     lowered = originals or requirements or daemonset_label(new)
@@ -121,24 +123,52 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
         gate = bool(lowered) and not spec.get("nodeName")
     if gate and not _gated(spec):
         spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": GATE}]
-    if originals and not (old and spec.get("nodeName")):
-        done = complete(spec.get("tolerations") or [], originals, cluster.known, cluster.native_numeric)
-        if done.left_out and not old:
-            most = f"more than {MOST_ENTRIES} entries, and the API server takes no more in reasonable time"
-            text = f"spec.tolerations: {len(done.left_out)} taints of this cluster too many: lowered, it has {most}"
-            return Answer(
-                code=_INVALID, message=f"{text}; narrow the toleration, or use fewer distinct values"
-            )
-        spec["tolerations"] = done.tolerations
-    total = len(spec.get("tolerations") or ())
-    return Answer({**marked, "spec": spec}, warning=many_entries(total) if total >= MANY_ENTRIES else "")
+    marked = {**marked, "spec": spec}
+    if not originals or (old and spec.get("nodeName")):
+        return Answer(with_rule_of(old, marked) if old else marked)
+    marked = with_rule_of(old, marked) if old else with_own_rule(marked, originals)
+    done = _completed(marked, originals, cluster)
+    total = len(done.tolerations) + len(done.left_out)
+    keys: list[str] = []
+    if not old and len(cluster.rules.rules) < MOST_RULES:
+        keys = crowded_keys(total, (*done.added, *done.left_out), originals)
+        marked = with_keys(marked, originals, keys)
+        done = _completed(marked, originals, cluster)
+    changed = {**marked, "spec": {**marked["spec"], "tolerations": done.tolerations}}
+    return Answer(changed, warning=_warning(total, keys, len(done.left_out)))
+
+
+def _completed(pod: Document, originals: Mapping[str, Document], cluster: Cluster) -> Completed:
+    spec = pod["spec"]
+    tolerations = spec.get("tolerations") or []
+    bound = bool(spec.get("nodeName"))
+    return complete(tolerations, originals, cluster.known, cluster.native_numeric, bound=bound)
+
+
+def _warning(total: int, keys: Sequence[str], left_out: int) -> str:
+    """Return what the author of a pod is warned of."""
+    if keys:
+        named = ", ".join(keys[:_MOST_NAMED]) + (" …" if len(keys) > _MOST_NAMED else "")
+        return (
+            f"the extended tolerations would stand as {total} entries, one for each taint value that they "
+            f"tolerate; for {named} nodes get a label instead, by which this pod selects them"
+        )
+    if left_out:
+        return f"{too_many_entries(left_out)}: the pod stays away from nodes with these"
+    return many_entries(total) if total >= MANY_ENTRIES else ""
+
+
+def too_many_entries(left_out: int) -> str:
+    """Return what is said of a pod whose list is full."""
+    return f"the extended tolerations have no room for {left_out} of the taint values that they tolerate"
 
 
 def many_entries(total: int) -> str:
     """Return the warning for a pod that stands as *total* entries."""
     return (
         f"the extended tolerations stand as {total} entries, one for each taint value of this cluster that they "
-        f"tolerate; from {MOST_ENTRIES} on pods are refused: narrow them, or use fewer distinct values"
+        f"tolerate; beyond {MOST_VALUES} new pods select nodes by a label instead: narrow them, or use fewer "
+        "distinct values"
     )
 
 

@@ -27,6 +27,10 @@ REQUIREMENTS: Final = f"{DOMAIN}/requirements"
 GATE: Final = f"{DOMAIN}/pending"
 #: Stands before the entries that give a bound pod time (weir.lowering.grace).
 GRACE: Final = f"{DOMAIN}/grace"
+#: Stands before entries for whole keys, and names the annotation with their rule (weir.lowering.key_entries).
+KEY_ENTRIES: Final = f"{DOMAIN}/keys"
+#: A synthetic node label: tolerations with key entries tolerate the node's taints.
+TOLERATED_PREFIX: Final = f"{DOMAIN}/t-"
 #: A synthetic node label: the node satisfies what the hash stands for.
 LABEL_PREFIX: Final = f"{DOMAIN}/a-"
 LABEL_VALUE: Final = "true"
@@ -40,8 +44,14 @@ OPERATOR: Final = (
 SENTINEL: Final = "weir-sentinel"  #: the pod and the headless Service of the confirm step
 SENTINEL_GATE: Final = f"{DOMAIN}/sentinel"  #: keeps the sentinel from ever being scheduled
 KNOWN_TRIPLES: Final = "weir-triples"  #: the ConfigMap with every taint that pods have entries for
+PARTS: Final = f"{DOMAIN}/parts"  #: on that ConfigMap: how many there are, where one is not enough
 
 _HASH_LENGTH: Final = 20
+
+
+def part_name(number: int) -> str:
+    """Return the name of one ConfigMap of the table of taints; the first is number 0."""
+    return f"{KNOWN_TRIPLES}-{number + 1}" if number else KNOWN_TRIPLES
 
 
 def toleration_hash(entry: Mapping[str, Any]) -> str:
@@ -91,6 +101,21 @@ def label_key(hash_: str) -> str:
 def labelled_hash(key: str) -> str:
     """Return the hash in a synthetic label's key, or "" when *key* is none."""
     return key.removeprefix(LABEL_PREFIX) if key.startswith(LABEL_PREFIX) else ""
+
+
+def tolerations_label(rule: Mapping[str, Any]) -> str:
+    """Return the synthetic label of nodes whose taints a pod's tolerations meet as *rule* says."""
+    return TOLERATED_PREFIX + _hash(rule)
+
+
+def is_rule_label(key: str) -> bool:
+    """Return whether a label stands for the tolerations of pods with key entries."""
+    return key.startswith(TOLERATED_PREFIX)
+
+
+def is_synthetic(key: str) -> bool:
+    """Return whether a node label is one of weir's."""
+    return key.startswith(LABEL_PREFIX) or is_rule_label(key)
 
 
 def _hash(value: Any) -> str:

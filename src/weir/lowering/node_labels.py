@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir.lowering.affinity import relabelled, requirement_labels
 from weir.lowering.daemonsets import may_run
+from weir.lowering.key_rules import KeyRule
 from weir.lowering.names import label_key
 from weir.lowering.triples import triples_of
 
@@ -25,15 +26,17 @@ RunsHere = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class LabelRules:
-    """What synthetic labels stand for, by their hash (requirements) or whole key (DaemonSets)."""
+    """What synthetic labels stand for, by their hash (requirements) or whole key (DaemonSets, rules)."""
 
     requirements: dict[str, Document] = field(default_factory=dict)
     daemonsets: dict[str, list[Document]] = field(default_factory=dict)
+    rules: dict[str, KeyRule] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)  #: labels that no node may carry any more
 
     def known(self) -> set[str]:
         """Return every label that is, or was, somebody's; others are not touched."""
-        return {label_key(hash_) for hash_ in self.requirements} | set(self.daemonsets) | self.retired
+        requirements = {label_key(hash_) for hash_ in self.requirements}
+        return requirements | self.daemonsets.keys() | self.rules.keys() | self.retired
 
     def wanted(self, node: Mapping[str, Any], runs_here: RunsHere) -> set[str]:
         """Return the labels that *node* should carry."""
@@ -46,7 +49,7 @@ class LabelRules:
             for label, tolerations in self.daemonsets.items()
             if may_run(tolerations, triples, runs_here(label, name))
         }
-        return wanted
+        return wanted | {label for label, rule in self.rules.items() if rule.allows(triples)}
 
     def labels(self, node: Mapping[str, Any], runs_here: RunsHere) -> dict[str, str]:
         """Return the labels of *node* with the synthetic ones as they should be."""

@@ -17,12 +17,15 @@ from typing import Any, Final, TypeVar, cast
 from weir.gates import ALL_FEATURES
 from weir.lowering.annotated import annotated_tolerations, has_annotated, with_annotated
 from weir.lowering.grace import split_grace
+from weir.lowering.key_entries import split_keys
 from weir.lowering.names import (
     ANNOTATED,
     GATE,
+    KEY_ENTRIES,
     LABEL_VALUE,
     REQUIREMENTS,
     TOLERATIONS,
+    is_synthetic,
     labelled_hash,
     marked_hash,
 )
@@ -39,6 +42,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 #: Where templates are, those included that DaemonSets and StatefulSets compare their own with.
 _TEMPLATES: Final = {**TEMPLATE_PATHS, "ControllerRevision": ("data", "spec", "template")}
+_MARKS: Final = frozenset({TOLERATIONS, REQUIREMENTS, KEY_ENTRIES})
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -100,13 +104,14 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
     requirements = read_originals(annotations, REQUIREMENTS)
     changed = dict(spec)
     if originals and isinstance(spec.get("tolerations"), list):
-        entries = _raised_tolerations(spec, originals, values=kind == "Pod")
+        broad = any(labelled_hash(str(key)) for key in _mapping(spec.get("nodeSelector")))
+        entries = raised_tolerations(spec["tolerations"], originals, values=kind == "Pod", broad=broad)
         changed["tolerations"] = _without_annotated(entries, template)
         if entries and not changed["tolerations"]:  # the author wrote the annotation and no list
             del changed["tolerations"]
     if requirements and isinstance(spec.get("affinity"), dict):
         changed["affinity"] = _raised_affinity(spec["affinity"], requirements)
-    _drop(changed, "nodeSelector", lambda name: not labelled_hash(name))
+    _drop(changed, "nodeSelector", lambda name: not is_synthetic(name))
     if not keep_gate and isinstance(spec.get("schedulingGates"), list):
         gates = [each for each in spec["schedulingGates"] if _mapping(each).get("name") != GATE]
         changed["schedulingGates"] = gates
@@ -114,25 +119,26 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
             del changed["schedulingGates"]
     unresolved = {labelled_hash(key) for key in _selected(changed)} - {""}
     unresolved |= {marked_hash(key) for key in _keys(changed.get("tolerations"))} - {""}
-    if changed == spec and not {TOLERATIONS, REQUIREMENTS} & annotations.keys():
+    if changed == spec and not annotations.keys() & _MARKS:
         return template
     result = {**template, "spec": changed}
     if annotations and not unresolved:
         kept = dict(metadata)
-        _drop(kept, "annotations", lambda name: name not in (TOLERATIONS, REQUIREMENTS))
+        _drop(kept, "annotations", lambda name: name not in _MARKS)
         result["metadata"] = kept
     return result
 
 
-def _raised_tolerations(spec: Document, originals: Mapping[str, Document], *, values: bool) -> list[Any]:
+def raised_tolerations(
+    tolerations: list[Any], originals: Mapping[str, Document], *, values: bool, broad: bool = False
+) -> list[Any]:
     """Return the tolerations with originals in place of markers and what stood behind them.
 
-    Behind the markers of a pod stand *values*, behind those of a DaemonSet and its pods broad entries.
+    Behind the markers of a pod stand *values*, behind those of a DaemonSet and its pods *broad* entries.
     """
-    broad = any(labelled_hash(str(key)) for key in _mapping(spec.get("nodeSelector")))
     result: list[Any] = []
     behind = ""
-    for entry in split_grace(spec["tolerations"])[0]:
+    for entry in split_keys(split_grace(tolerations)[0])[0]:
         hash_ = marked_hash(str(_mapping(entry).get("key") or ""))
         if hash_ in originals:
             behind = hash_
@@ -237,7 +243,7 @@ def _raised_volume(volume: Document) -> Document:
 def _without_labels(node: Document) -> Document:
     def metadata(found: Document) -> Document:
         changed = dict(found)
-        _drop(changed, "labels", lambda name: not labelled_hash(name))
+        _drop(changed, "labels", lambda name: not is_synthetic(name))
         return found if changed == found else changed
 
     return _inside(node, ("metadata",), metadata)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from weir.caches import bounded
 from weir.gates import ALL_FEATURES, EXTENDED, TOLERATION_COMPARISON, Gates
 from weir.lowering.grace import joined, split_grace
+from weir.lowering.key_entries import changed, opened, split_keys
 from weir.lowering.names import REQUIREMENTS, TOLERATIONS, marked_hash, marker_key, toleration_hash
 from weir.lowering.requirements import is_original_requirement
 from weir.lowering.triples import Triple
@@ -39,6 +40,7 @@ MANY_ENTRIES: Final = MOST_ENTRIES // 2
 #: Extended entries of one object, and the text of them: an annotation may be as long as an API server takes.
 MOST_ORIGINALS: Final = 256
 LONGEST_ANNOTATION: Final = 256 * 1024
+_MOST_MATCHED: Final = 64
 ENTRY_FIELDS: Final = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 #: What an unmodified cluster evaluates itself, without and with its own numeric operators.
@@ -224,8 +226,12 @@ def complete(
     originals: Mapping[str, Mapping[str, Any]],
     triples: Iterable[Triple],
     native_numeric: bool = False,
+    *,
+    bound: bool = False,
 ) -> Completed:
     """Return *tolerations* with an Equal entry behind its marker for every one of *triples* that needs it.
+
+    What has no room in the list of a *bound* pod is tolerated by a key entry, until the barrier closes it.
 
     >>> done = complete(*_lowered([{"key": "sla", "operator": "Gt", "value": "900"}]),
     ...                 [Triple("sla", "950", "NoExecute"), Triple("sla", "800", "NoExecute")])
@@ -236,13 +242,18 @@ def complete(
     added: list[Triple] = []
     left_out: list[Triple] = []
     behind: dict[str, list[Document]] = {}
+    beyond: dict[str, int | None] = {}
     room = MOST_ENTRIES - len(tolerations)
-    for triple in dict.fromkeys(triples):
+    for triple in _each(triples, originals):
         hash_ = slots.needs_entry(triple)
         if not hash_:
             continue
         if len(added) >= room:
-            left_out.append(triple)
+            if bound and triple.effect == "NoExecute":
+                added.append(triple)
+                beyond[triple.key] = slots.read[hash_].toleration_seconds
+            else:
+                left_out.append(triple)
             continue
         added.append(triple)
         behind.setdefault(hash_, []).append(entry_for(triple, slots.read[hash_]))
@@ -252,6 +263,8 @@ def complete(
     for entry in tolerations:
         result.append(entry)
         result += behind.pop(marked_hash(entry.get("key") or ""), ())
+    for key, seconds in beyond.items():
+        result = opened(result, key, seconds)
     return Completed(result, tuple(added), tuple(left_out))
 
 
@@ -263,7 +276,7 @@ def needed(
 ) -> tuple[Triple, ...]:
     """Return which of *triples* the pod tolerates by an extended original and has no entry for."""
     slots = LoweredList(tolerations, originals, native_numeric)
-    return tuple(triple for triple in dict.fromkeys(triples) if slots.needs_entry(triple))
+    return tuple(triple for triple in _each(triples, originals) if slots.needs_entry(triple))
 
 
 def entry_for(triple: Triple, original: Toleration) -> Document:
@@ -274,6 +287,27 @@ def entry_for(triple: Triple, original: Toleration) -> Document:
     if triple.effect == "NoExecute" and original.toleration_seconds is not None:
         entry["tolerationSeconds"] = original.toleration_seconds
     return entry
+
+
+class Table(tuple[Triple, ...]):
+    """The triples that exist. What a set of originals tolerates of them is worked out once for all their pods."""
+
+    def matching(self, originals: Mapping[str, Mapping[str, Any]]) -> Table:
+        """Return those that one of *originals*, by hash, tolerates: the same object for the same originals."""
+        cache: dict[tuple[str, ...], Table] = self.__dict__.setdefault("_matching", {})
+        hashes = tuple(originals)
+        if hashes not in cache:
+            while len(cache) >= _MOST_MATCHED:
+                del cache[next(iter(cache))]
+            read = [read_entry(entry) for entry in originals.values()]
+            matching = Table(each for each in self if any(_verdict(entry, each) for entry in read))
+            matching.__dict__["_matching"] = {hashes: matching}
+            cache[hashes] = matching
+        return cache[hashes]
+
+
+def _each(triples: Iterable[Triple], originals: Mapping[str, Mapping[str, Any]]) -> Iterable[Triple]:
+    return triples.matching(originals) if isinstance(triples, Table) else dict.fromkeys(triples)
 
 
 def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> bool:
@@ -309,6 +343,7 @@ class LoweredList:
         self._exact: dict[Triple, tuple[int, int | None]] = {}
         self._broad: list[tuple[int, Toleration]] = []
         rest, self.grace = split_grace(tolerations)
+        rest, self.keys = split_keys(rest)
         for i, entry in enumerate(rest):
             key = entry.get("key") or ""
             if hash_ := marked_hash(key):
@@ -322,24 +357,35 @@ class LoweredList:
 
     def needs_entry(self, triple: Triple) -> str:
         """Return the hash of the marker that *triple* needs an entry behind, or ""."""
-        marker = next(
-            (found for found in self._markers if _verdict(self.read[found[1]], triple)),
-            None,
-        )
+        marker = self._marker(triple)
         if marker is None:
             return ""
+        wanted = self.read[marker[1]].toleration_seconds if triple.effect == "NoExecute" else None
         decides = self._decides(triple)
         if decides is None:
-            return marker[1]
+            place = (triple.key, triple.effect)
+            return "" if place in self.keys and self.keys[place] == wanted else marker[1]
         at, seconds = decides
         if at < marker[0]:
             return ""
-        wanted = self.read[marker[1]].toleration_seconds if triple.effect == "NoExecute" else None
         return "" if triple.effect != "NoExecute" or seconds == wanted else marker[1]
 
     def tolerates(self, triple: Triple) -> bool:
-        """Return whether the pod tolerates *triple*, for ever or for a time, its grace left aside."""
-        return bool(self.needs_entry(triple)) or self._decides(triple) is not None
+        """Return whether its author's entries tolerate *triple*, for ever or for a time."""
+        return self._marker(triple) is not None or self._decides(triple) is not None
+
+    def overstays(self, evicting: Iterable[Triple], *, grace: bool) -> set[str]:
+        """Return the keys for which a key entry, or *grace*, tolerates one of *evicting* and the author does not."""
+        return {
+            each.key
+            for each in evicting
+            if ((grace and self.grace.get(each.key)) or self.keys.get((each.key, "NoExecute"), 0) != 0)
+            and not self.tolerates(each)
+        }
+
+    def _marker(self, triple: Triple) -> tuple[int, str] | None:
+        """Return place and hash of the first marker whose original tolerates *triple*."""
+        return next((each for each in self._markers if _verdict(self.read[each[1]], triple)), None)
 
     def _decides(self, triple: Triple) -> tuple[int, int | None] | None:
         """Return place and seconds of the first entry that the cluster itself finds to tolerate *triple*."""
@@ -392,8 +438,9 @@ def unite(
         result.append(entry)
         result += behind.pop(marked_hash(entry.get("key") or ""), ())
     rest, grace = split_grace(result)
-    stored = split_grace(old)[1]
-    return joined(rest, {key: grace.get(key, seconds) for key, seconds in stored.items()})
+    before, stored = split_grace(old)
+    kept = changed(rest, split_keys(before)[1])
+    return joined(kept, {key: grace.get(key, seconds) for key, seconds in stored.items()})
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:

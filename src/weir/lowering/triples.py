@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from weir.lowering.names import PARTS
 from weir.lowering.webhooks import CONDITION_KEYS
 from weir.objects.core import Taint
 from weir.taints import wellknown
@@ -23,9 +24,10 @@ Document = dict[str, Any]
 
 
 _LONGEST: Final = 512  # longer than any key or value that is valid: looked at first
-#: The table: below what a ConfigMap takes (1 MiB), with room for whatever else somebody keeps there.
+#: One part of the table: below what a ConfigMap takes (1 MiB), with room for whatever else somebody keeps there.
 MOST_ROWS: Final = 10_000
 MOST_TABLE_BYTES: Final = 900_000
+MOST_PARTS: Final = 10
 _LONGEST_ROW: Final = 1024
 _MOST_LISTED: Final = 5
 
@@ -117,6 +119,13 @@ def read_table(config_map: Mapping[str, Any] | None) -> dict[Triple, str]:
         if row is not None and len(found) < MOST_ROWS and table_key(row[0]) == key:
             found[row[0]] = row[1]
     return found
+
+
+def part_count(first: Mapping[str, Any] | None) -> int:
+    """Return how many ConfigMaps the table has, by the *first* of them."""
+    annotations = ((first or {}).get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(PARTS) or ""
+    return min(int(text), MOST_PARTS) if text.isdecimal() and len(text) <= 2 and int(text) else 1
 
 
 def row_bytes(triple: Triple) -> int:

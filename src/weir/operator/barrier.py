@@ -23,7 +23,7 @@ from typing import Any, Final
 from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.errors import WeirError
-from weir.lowering.tolerations import LoweredList, extended_verdict
+from weir.lowering.tolerations import extended_verdict
 from weir.lowering.triples import Triple, listed
 from weir.operator.entries import Entries, Written
 from weir.operator.holds import Holds
@@ -89,9 +89,18 @@ class Barrier:
         return any(True for _ in self._pods.by_index("node", node))
 
     async def hold(
-        self, node: str, triples: tuple[Triple, ...], seconds: float, *, created: bool = False
+        self,
+        node: str,
+        triples: tuple[Triple, ...],
+        seconds: float,
+        *,
+        created: bool = False,
+        present: tuple[Triple, ...] = (),
     ) -> int:
         """Return how many pods got an entry, once *node*, which exists unless it is *created*, may get *triples*.
+
+        *present* is what it has before and after the write: what a pod tolerates of it must not need an entry that
+        the barrier closes.
 
         Raises Busy, NoRoom, NotRecorded, Unconfirmed, TimedOut, ApiError.
         """
@@ -108,7 +117,7 @@ class Barrier:
                 self._metrics.barriers.child("failed").inc()
                 raise Busy("too many taints are announced that no node has; nothing was changed, try again")
             prepare = self._prepare_new if created else self._prepare
-            task = asyncio.ensure_future(prepare(node, triples))
+            task = asyncio.ensure_future(prepare(node, triples, present))
             self._running[node, triples] = task
             task.add_done_callback(lambda _: self._running.pop((node, triples), None))
             task.add_done_callback(_retrieve)
@@ -132,7 +141,7 @@ class Barrier:
         finally:
             limit.cancel()
 
-    async def _prepare(self, node: str, triples: tuple[Triple, ...]) -> int:
+    async def _prepare(self, node: str, triples: tuple[Triple, ...], present: tuple[Triple, ...]) -> int:
         await self._known.add(triples)
         evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
         if not evicting:
@@ -141,7 +150,7 @@ class Barrier:
         pending = self._pending.complete(await self._pending.lacking(evicting, node), first=True)
         if len(evicting) < len(triples):
             self._pending.complete(await self._pending.lacking(triples, node))  # and nobody waits for these
-        written = await self._add(node, await self._bound_here(node, evicting), evicting)
+        written = await self._add(node, await self._bound_here(node, evicting), evicting, present)
         # The sign is about pods that are bound: it need not wait for the others.
         await _both(
             self._confirm(node) if await self._unseen(node, evicting, written) else None,
@@ -153,9 +162,9 @@ class Barrier:
             await self._confirm(node)
         return sum(1 for _, result in (*written, *meanwhile) if result.added)
 
-    async def _prepare_new(self, node: str, triples: tuple[Triple, ...]) -> int:
+    async def _prepare_new(self, node: str, triples: tuple[Triple, ...], present: tuple[Triple, ...]) -> int:
         """Make the pods ready that are bound to a node which comes back under its name with evicting *triples*."""
-        written = await self._add(node, await self._bound_here(node, triples), triples)
+        written = await self._add(node, await self._bound_here(node, triples), triples, present)
         if await self._unseen(node, triples, written):
             await self._confirm(node)
         return sum(1 for _, result in written if result.added)
@@ -181,7 +190,7 @@ class Barrier:
         """Return the pods on the node that need a patch, each with the keys that it will have to leave for."""
         found = []
         for pod in list(self._pods.by_index("node", node)):
-            leaves = await self._entries.aside.run(pod.evaluates, self._leaves, pod, node, evicting)
+            leaves = await self._entries.overstays(pod, evicting, grace=True)
             if leaves or await self._entries.lacks(pod, evicting):
                 found.append((pod, leaves))
         return found
@@ -202,19 +211,17 @@ class Barrier:
                     f"and would be evicted from node {node}"
                 )
 
-    def _leaves(self, pod: LoweredPod, node: str, evicting: tuple[Triple, ...]) -> set[str]:
-        """Return the keys for which a pod that will have to leave the node still has a grace entry."""
-        if pod.ended or pod.node != node or pod.tolerations is None or not pod.tolerations.has_grace:
-            return set()
-        found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self._entries.native_numeric)
-        return {each.key for each in evicting if found.grace.get(each.key) and not found.tolerates(each)}
-
     async def _add(
-        self, node: str, pods: list[tuple[LoweredPod, set[str]]], triples: tuple[Triple, ...]
+        self,
+        node: str,
+        pods: list[tuple[LoweredPod, set[str]]],
+        triples: tuple[Triple, ...],
+        present: tuple[Triple, ...],
     ) -> list[tuple[ObjectKey, Written]]:
         async def one(pod: LoweredPod, leaves: set[str]) -> tuple[ObjectKey, Written]:
+            every = (*present, *triples) if leaves else triples
             async with self._room:
-                return key_of(pod), await self._entries.add(pod, lambda: triples, "barrier", leaves=leaves)
+                return key_of(pod), await self._entries.add(pod, lambda: every, "barrier", leaves=leaves)
 
         written = await asyncio.gather(*(one(*each) for each in pods))
         self._check_room(node, written)
@@ -229,7 +236,7 @@ class Barrier:
         for pod in list(self._pods.by_index("node", node)):
             if pod.ended or pod.tolerations is None or pod.version <= self._sentinel.confirmed:
                 continue
-            if pod.tolerations.has_grace:
+            if pod.tolerations.may_overstay:
                 return True
             for triple in evicting:
                 originals = pod.tolerations.originals.values()

@@ -20,13 +20,14 @@ from weir.client.events import ObjectReference
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.lowering.daemonsets import may_run
-from weir.lowering.names import OPERATOR, labelled_hash
+from weir.lowering.names import OPERATOR, is_synthetic
 from weir.lowering.node_labels import LabelRules, RunsHere
 from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 from weir.operator.aside import Turns, has_expressions
+from weir.operator.coalesced import Coalesced
 from weir.operator.entries import Entries
 from weir.operator.keys_in_use import KeysInUse
 from weir.operator.known_triples import KnownTriples, NotRecorded
@@ -73,7 +74,11 @@ EVERYTHING: Final = "everything"
 
 def _synthetic(node: Document) -> set[str]:
     labels = (node.get("metadata") or {}).get("labels") or {}
-    return {label for label in labels if labelled_hash(label)}
+    return set(filter(is_synthetic, labels))
+
+
+def _evicting(triples: Iterable[Triple]) -> list[Triple]:
+    return [triple for triple in triples if triple.effect == "NoExecute"]
 
 
 class Controller:
@@ -101,6 +106,7 @@ class Controller:
         self._new: set[Triple] = set()  #: that not every pending pod is known to have been completed for
         #: Synthetic labels on nodes that nothing asks for, and since when.
         self._unused: dict[str, float] = {}
+        self._label_all = Coalesced(self.label_nodes)
         self._added: set[str] = set()  #: nodes that are new here: no barrier recorded their taints
         pods.listen(self._pod_changed)
         nodes.listen(self._node_changed)
@@ -259,12 +265,13 @@ class Controller:
         if pod is None or not pod.lowered or pod.ended:
             return
         if pod.node:
-            node = self._nodes.get(ObjectKey("", pod.node))
-            if not await self._entries.lacks(pod, triples_of(node)):
+            triples = triples_of(self._nodes.get(ObjectKey("", pod.node)))
+            leaves = await self._entries.overstays(pod, _evicting(triples))
+            if not leaves and not await self._entries.lacks(pod, triples):
                 return
-            written = await self._entries.add(pod, lambda: triples_of(node), "repair")
+            written = await self._entries.add(pod, lambda: triples, "repair", leaves=leaves)
             # No barrier sees to taints that evict nobody: their entries come now, and nothing was wrong.
-            if any(triple.effect == "NoExecute" for triple in written.added):
+            if not leaves and any(_evicting(written.added)):
                 self._metrics.repairs.child("entries").inc()
                 self._log.warning(
                     "A running pod lacked entries for its node's taints", pod=f"{key.namespace}/{key.name}"
@@ -292,6 +299,9 @@ class Controller:
             if hash_ in self._rules.labels.requirements:
                 await self.label_nodes()
                 break
+        if pod.rule is not None and pod.rule.label not in self._rules.labelled:
+            await self._label_all()
+            self._rules.labelled.add(pod.rule.label)
         await self._entries.add(pod, lambda: self._known.known, "release", release=True)
 
     async def _reconcile_grace(self, key: PodKey) -> None:
@@ -301,8 +311,9 @@ class Controller:
             return
         found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self._entries.native_numeric)
         triples = triples_of(self._nodes.get(ObjectKey("", pod.node)))
-        evicting = [triple for triple in triples if triple.effect == "NoExecute"]
-        if await self._entries.aside.run(pod.evaluates, lambda: all(map(found.tolerates, evicting))):
+        if await self._entries.aside.run(
+            pod.evaluates, lambda: all(map(found.tolerates, _evicting(triples)))
+        ):
             await self._entries.give_grace(pod)
 
     async def _daemon_may_run(self, pod: LoweredPod) -> bool:
@@ -386,7 +397,9 @@ class Controller:
             await self._record(passed)
         self._added.discard(name)
         for pod in list(self._pods.by_index("node", name)):
-            if await self._entries.lacks(pod, triples):
+            if await self._entries.lacks(pod, triples) or await self._entries.overstays(
+                pod, _evicting(triples)
+            ):
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
         await self._label(node)
         self._warn_of_daemonsets()

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.client.events import ObjectReference, Recorder, reference
-from weir.lowering.admission import many_entries
+from weir.lowering.admission import many_entries, too_many_entries
 from weir.lowering.grace import ended, graced
+from weir.lowering.key_entries import closed
 from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.ownership import given_back
 from weir.lowering.tolerations import (
     MANY_ENTRIES,
     MOST_ENTRIES,
     Completed,
+    LoweredList,
     complete,
     read_entry,
     read_originals,
@@ -106,6 +108,15 @@ class Entries:
         """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
         return await self.aside.run(pod.evaluates, _lacks, pod, triples, self.native_numeric)
 
+    async def overstays(
+        self, pod: LoweredPod, evicting: Iterable[Triple], *, grace: bool = False
+    ) -> set[str]:
+        """Return the keys of *evicting* that only a key entry of a bound pod, or its *grace*, tolerates."""
+        if pod.ended or not pod.node or pod.tolerations is None or not pod.tolerations.may_overstay:
+            return set()
+        found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self.native_numeric)
+        return await self.aside.run(pod.evaluates, found.overstays, evicting, grace=grace)
+
     async def add(
         self,
         pod: LoweredPod,
@@ -117,7 +128,7 @@ class Entries:
     ) -> Written:
         """Add what *pod* lacks of *triples*, and with *release* remove its gate. Raises ApiError, Unreachable.
 
-        For the keys that it *leaves* because of, it gets no grace any more.
+        For the keys that it *leaves* because of, it gets no grace any more, and its key entries are closed.
 
         The copy we have is good enough for a first try: the server compares its version.
         """
@@ -164,13 +175,17 @@ class Entries:
     async def _patch(
         self, state: _State, triples: Iterable[Triple], release: bool, leaves: Collection[str]
     ) -> tuple[Document | None, Completed]:
+        stored = state.tolerations
+        if leaves:
+            before = closed(ended(state.tolerations, leaves), leaves)
+            state = replace(state, tolerations=before, shared=None)
         done = await self._complete(state, triples)
-        tolerations = ended(done.tolerations, leaves) if leaves else done.tolerations
-        change: Document = {"tolerations": tolerations} if tolerations != state.tolerations else {}
+        tolerations = done.tolerations
+        change: Document = {"tolerations": tolerations} if tolerations != stored else {}
         if release and GATE in state.gates:
             change["schedulingGates"] = [{"name": name} for name in state.gates if name != GATE] or None
         if not change or state.deleting:
-            return None, Completed(state.tolerations, (), done.left_out)
+            return None, Completed(stored, (), done.left_out)
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
 
     async def _complete(self, state: _State, triples: Iterable[Triple]) -> Completed:
@@ -181,7 +196,13 @@ class Entries:
             return last[1]
         expressions = has_expressions(state.originals.values())
         completed = await self.aside.run(
-            expressions, complete, state.tolerations, state.originals, triples, self.native_numeric
+            expressions,
+            complete,
+            state.tolerations,
+            state.originals,
+            triples,
+            self.native_numeric,
+            bound=bool(state.node),
         )
         if shared is not None:
             self._completed.pop(shared, None)
@@ -243,6 +264,6 @@ class Entries:
                 about,
                 "Warning",
                 "TooManyTolerations",
-                f"no room for {len(done.left_out)} more entries, such as {done.left_out[0]}: the pod stays away "
-                "from nodes with these taints",
+                f"{too_many_entries(len(done.left_out))}, such as {done.left_out[0]}: the pod stays away from nodes "
+                "with these; a new pod in its place selects nodes by a label",
             )

@@ -27,7 +27,7 @@ from weir.lowering.admission import Answer, Cluster, answer, respond
 from weir.lowering.daemonsets import daemonset_label
 from weir.lowering.templates import template_of
 from weir.lowering.tolerations import read_originals
-from weir.lowering.triples import Triple, listed, new_triples
+from weir.lowering.triples import Triple, listed, new_triples, triples_of
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
@@ -201,14 +201,22 @@ class Hooks:
             return Answer(
                 code=429, message=f"node {name} could not be looked at, try again: {_short(str(error))}"
             )
-        return await self._make_ready(node, name, triples, created)
+        present = () if created else (*triples_of(request.get("oldObject")), *triples_of(node))
+        return await self._make_ready(node, name, triples, created, present)
 
     async def _make_ready(
-        self, node: Document, name: str, triples: tuple[Triple, ...], created: bool
+        self,
+        node: Document,
+        name: str,
+        triples: tuple[Triple, ...],
+        created: bool,
+        present: tuple[Triple, ...],
     ) -> Answer:
         about = reference(node, "Node")
         try:
-            patched = await self._barrier.hold(name, triples, BARRIER_SECONDS, created=created)
+            patched = await self._barrier.hold(
+                name, triples, BARRIER_SECONDS, created=created, present=present
+            )
         except TimedOut as error:
             self._recorder.record(about, "Warning", "TaintHeldBack", str(error))
             return Answer(code=429, message=str(error))

@@ -1,4 +1,4 @@
-"""The table of taints that pods have entries for: one ConfigMap for all replicas.
+"""The table of taints that pods have entries for: one ConfigMap for all replicas, and more where it is full.
 
 Spec: stock.md 6, step 1. A barrier on one replica and the release of a pod on another must not miss each other, so the
 table is in the cluster: a barrier writes the new triples there before it looks at pods, and a release reads them there
@@ -7,26 +7,35 @@ A triple that no node has had for `HOLD_SECONDS` is taken out; its entries in po
 stamp is renewed when a barrier meets it again `RENEW_SECONDS` after this replica wrote it, because one that is about to
 be taken out must not be relied on. Both are counted by the monotonic clock, from this replica's own write and from when
 the leader first saw the stamp, so that setting the time of day takes nothing out early.
-The table is bounded in rows and bytes, and only triples that an API server takes come in. Should it refuse a row all
-the same, that row is dropped, logged and counted, and the rest of the batch is written.
+Each part of the table is bounded in rows and bytes, and only triples that an API server takes come in. The first part
+has always been there. An annotation of it says how many there are, written before a barrier relies on them, so whoever
+reads the first and then the others misses nothing. Replicas that add a triple at once may write it into two parts.
+Should the API server refuse a row all the same, that row is dropped, logged and counted, and the rest of the batch is
+written.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client
 from weir.clock import Clock
 from weir.errors import WeirError
-from weir.lowering.names import KNOWN_TRIPLES, OPERATOR
+from weir.lowering.names import OPERATOR, PARTS, part_name
+from weir.lowering.tolerations import Table
 from weir.lowering.triples import (
+    MOST_PARTS,
     MOST_ROWS,
     MOST_TABLE_BYTES,
     WELL_KNOWN,
     Triple,
+    part_count,
     read_table,
     row_bytes,
     table_data,
@@ -46,15 +55,24 @@ class NotRecorded(WeirError):
     """A triple cannot come into the table; the text says why and what to do."""
 
 
+@dataclass(slots=True)
+class _Part:
+    """One ConfigMap of the table."""
+
+    version: int = 0
+    rows: dict[Triple, str] = field(default_factory=dict)
+    size: int = 0
+
+
 class KnownTriples:
     """The table, as this replica last read or wrote it."""
 
     def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
         self._client, self._clock, self._namespace = client, clock, namespace
+        self._parts = [_Part()]
         self._table: dict[Triple, str] = {}
         self._seen: dict[Triple, float] = {}  #: when the stamp of each row was first seen, by `monotonic`
         self._written: dict[Triple, float] = {}  #: when this replica last began to write each row
-        self._version = 0
         self._wanted: set[Triple] = set()
         self._write = Coalesced(self._flush)
         self.read = Coalesced(self._read)
@@ -63,19 +81,31 @@ class KnownTriples:
             None
         )  #: is told of every row that the API server calls invalid
         self._log = Log("weir.operator")
-        self.known: tuple[Triple, ...] = WELL_KNOWN
+        self.known = Table(WELL_KNOWN)
 
     async def _read(self) -> None:
         """Read the table as it is now, never an older one."""
-        found = await self._client.find(CONFIG_MAPS, KNOWN_TRIPLES, self._namespace)
-        self._take(found)
+        first = await self._find(0)
+        others = await asyncio.gather(*(self._find(number) for number in range(1, part_count(first))))
+        self._take(first)
+        for number, part in enumerate(others, 1):
+            self._take(part, number)
 
-    def _take(self, config_map: Mapping[str, Any] | None) -> None:
+    async def _find(self, number: int) -> dict[str, Any] | None:
+        return await self._client.find(CONFIG_MAPS, part_name(number), self._namespace)
+
+    def _take(self, config_map: Mapping[str, Any] | None, number: int = 0) -> None:
         version = version_of(((config_map or {}).get("metadata") or {}).get("resourceVersion") or "")
-        if version < self._version or (version and version == self._version):
+        while len(self._parts) <= number:
+            self._parts.append(_Part())
+        part = self._parts[number]
+        if version < part.version or (version and version == part.version):
             return  # an answer that was overtaken by a later one, or nothing new
-        self._version = version
-        before, self._table = self._table, read_table(config_map)
+        rows = read_table(config_map)
+        part.version, part.rows, part.size = version, rows, sum(map(row_bytes, rows))
+        before, self._table = self._table, {}
+        for each in self._parts:
+            self._table |= each.rows
         now = self._clock.monotonic()
         self._seen = {
             triple: self._seen[triple] if before.get(triple) == stamp else now
@@ -84,7 +114,7 @@ class KnownTriples:
         self._written = {triple: at for triple, at in self._written.items() if triple in self._table}
         new = self._table.keys() - before.keys()
         if new or len(before) != len(self._table):
-            self.known = (*WELL_KNOWN, *self._table)
+            self.known = Table((*WELL_KNOWN, *self._table))
         for listener in self.listeners if new else ():
             listener(set(new))
 
@@ -107,28 +137,39 @@ class KnownTriples:
         await self._write()
         if missing := [triple for triple in wanted if triple not in self._table]:
             raise NotRecorded(
-                f"the table of known taints has no room for {missing[0]}: {len(self._table)} of at most {MOST_ROWS} "
-                "rows; use fewer distinct values"
+                f"the table of known taints has no room for {missing[0]}: it has {len(self._table)} rows in "
+                f"{len(self._parts)} of at most {MOST_PARTS} parts; use fewer distinct values"
             )
 
     async def _flush(self) -> None:
         """Write what everybody wanted until now; who wants a row that does not come in finds it missing."""
         wanted, self._wanted = self._wanted, set()
-        room = MOST_TABLE_BYTES - sum(map(row_bytes, self._table))
-        rows = len(self._table)
-        batch = [triple for triple in wanted if triple in self._table]
-        for triple in wanted.difference(batch):
-            if rows < MOST_ROWS and row_bytes(triple) <= room:
-                rows, room = rows + 1, room - row_bytes(triple)
-                batch.append(triple)
-        if batch:
-            await self._write_rows(batch)
+        batches: dict[int, list[Triple]] = {}
+        for number, part in enumerate(self._parts):
+            if there := [triple for triple in wanted if triple in part.rows]:
+                batches[number] = there
+                wanted.difference_update(there)
+        room = [[MOST_ROWS - len(part.rows), MOST_TABLE_BYTES - part.size] for part in self._parts]
+        room += [[MOST_ROWS, MOST_TABLE_BYTES] for _ in range(MOST_PARTS - len(room))]
+        for triple in wanted:
+            size = row_bytes(triple)
+            for number, left in enumerate(room):
+                if left[0] > 0 and left[1] >= size:
+                    left[0] -= 1
+                    left[1] -= size
+                    batches.setdefault(number, []).append(triple)
+                    break
+        for number, batch in sorted(batches.items()):
+            await self._write_rows(batch, number)
 
-    async def _write_rows(self, batch: list[Triple]) -> None:
+    async def _write_rows(self, batch: list[Triple], number: int) -> None:
         """Write rows in one patch; where the API server calls it invalid, in two, down to the row that is at fault."""
         began = self._clock.monotonic()
         try:
-            self._take(await self._patch(table_data(batch, format_micro_time(self._clock.now()))))
+            written = await self._patch(table_data(batch, format_micro_time(self._clock.now())), number)
+            if number:
+                await self._announce(number + 1)
+            self._take(written, number)
             self._written |= {triple: began for triple in batch if triple in self._table}
         except (errors.Invalid, errors.BadRequest, errors.RequestTooLarge) as error:
             if len(batch) == 1:
@@ -138,29 +179,37 @@ class KnownTriples:
                 )
                 return
             for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-                await self._write_rows(half)
+                await self._write_rows(half, number)
 
-    async def _patch(self, data: dict[str, str]) -> dict[str, Any]:
-        try:
-            return await self._client.patch(
-                CONFIG_MAPS, KNOWN_TRIPLES, {"data": data}, self._namespace, field_manager=OPERATOR
-            )
-        except errors.NotFound:
-            return await self._create(data)
+    async def _announce(self, parts: int) -> None:
+        """See to it that the first part says how many there are."""
+        while part_count(first := await self._find(0)) < parts:
+            metadata: dict[str, Any] = {"annotations": {PARTS: str(parts)}}
+            if first is not None:
+                metadata["resourceVersion"] = first["metadata"]["resourceVersion"]
+            with suppress(errors.Conflict):  # another replica may have announced more
+                await self._patch_or_create(0, {"metadata": metadata})
 
-    async def _create(self, data: dict[str, str]) -> dict[str, Any]:
-        document = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": KNOWN_TRIPLES, "labels": {"app.kubernetes.io/part-of": "weir"}},
-            "data": data,
-        }
-        try:
-            return await self._client.create(CONFIG_MAPS, document, self._namespace, field_manager=OPERATOR)
-        except errors.AlreadyExists:
-            return await self._client.patch(
-                CONFIG_MAPS, KNOWN_TRIPLES, {"data": data}, self._namespace, field_manager=OPERATOR
-            )
+    async def _patch(self, data: dict[str, str], number: int) -> dict[str, Any]:
+        return await self._patch_or_create(number, {"data": data})
+
+    async def _patch_or_create(self, number: int, change: dict[str, Any]) -> dict[str, Any]:
+        name = part_name(number)
+        labels = {"app.kubernetes.io/part-of": "weir"}
+        document = {"apiVersion": "v1", "kind": "ConfigMap", **change}
+        annotations = (change.get("metadata") or {}).get("annotations") or {}
+        document["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
+        for _ in range(2):
+            try:
+                return await self._client.patch(
+                    CONFIG_MAPS, name, change, self._namespace, field_manager=OPERATOR
+                )
+            except errors.NotFound:
+                with suppress(errors.AlreadyExists):
+                    return await self._client.create(
+                        CONFIG_MAPS, document, self._namespace, field_manager=OPERATOR
+                    )
+        raise errors.NotFound(f"configmap {self._namespace}/{name} comes and goes")
 
     async def forget(self, in_use: set[Triple]) -> tuple[Triple, ...]:
         """Take out what no node has and no barrier has met for long; return it. The leader's duty."""
@@ -168,13 +217,19 @@ class KnownTriples:
         old = [triple for triple, since in self._seen.items() if triple not in in_use and since < limit]
         if not old:
             return ()
-        patch = {
-            "metadata": {"resourceVersion": str(self._version)},  # nobody renewed a stamp meanwhile
-            "data": dict.fromkeys(map(table_key, old)),
-        }
-        try:
-            written = await self._client.patch(CONFIG_MAPS, KNOWN_TRIPLES, patch, self._namespace)
-        except (errors.Conflict, errors.NotFound):
-            return ()
-        self._take(written)
-        return tuple(old)
+        gone: list[Triple] = []
+        for number, part in enumerate(self._parts):
+            rows = [triple for triple in old if triple in part.rows]
+            if not rows:
+                continue
+            patch = {
+                "metadata": {"resourceVersion": str(part.version)},  # nobody renewed a stamp meanwhile
+                "data": dict.fromkeys(map(table_key, rows)),
+            }
+            try:
+                written = await self._client.patch(CONFIG_MAPS, part_name(number), patch, self._namespace)
+            except (errors.Conflict, errors.NotFound):
+                continue
+            self._take(written, number)
+            gone += [triple for triple in rows if triple not in self._table]
+        return tuple(gone)

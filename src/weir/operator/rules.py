@@ -14,6 +14,7 @@ from typing import Any, Final
 from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.lowering.daemonsets import automatic, daemonset_label, original_tolerations
+from weir.lowering.key_rules import MOST_RULES, KeyRule
 from weir.lowering.names import REQUIREMENTS, daemonset_hash, label_key
 from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules, RunsHere
 from weir.lowering.tolerations import read_originals
@@ -39,6 +40,7 @@ class Rules:
         volumes: Cache[Document],
     ) -> None:
         self.labels = LabelRules()
+        self.labelled: set[str] = set()  #: labels of rules that nodes have, and others have not
         self.changed: Callable[[], None] = lambda: None
         self._used: Counter[str] = Counter()
         self._requirements: dict[str, Document] = {}  #: all that are used; the first of them have labels
@@ -60,14 +62,17 @@ class Rules:
 
     @property
     def have_expressions(self) -> bool:
-        """Whether a DaemonSet with a label has an expression."""
-        return any(map(has_expressions, self.labels.daemonsets.values()))
+        """Whether a label of nodes depends on an expression."""
+        rules = (rule.entries for rule in self.labels.rules.values())
+        return any(map(has_expressions, (*self.labels.daemonsets.values(), *rules)))
 
     def copy_for(self, node: str) -> tuple[LabelRules, RunsHere]:
         """Return the rules and who runs on *node* as they are now, for a thread to read while the loop changes them."""
         rules = self.labels
         running = {label for label in rules.daemonsets if self.runs_here(label, node)}
-        copied = LabelRules(dict(rules.requirements), dict(rules.daemonsets), set(rules.retired))
+        copied = LabelRules(
+            dict(rules.requirements), dict(rules.daemonsets), dict(rules.rules), set(rules.retired)
+        )
         return copied, lambda label, node: label in running
 
     def tolerations_of(self, label: str, namespace: str) -> list[Document] | None:
@@ -85,6 +90,23 @@ class Rules:
         after = new.requirements if new is not None else ()
         if before != after:
             self._count(dict(before), dict(after))
+        was, now = (each.rule if each is not None and not each.ended else None for each in (old, new))
+        if was != now:
+            self._count_rule(was, now)
+
+    def _count_rule(self, before: KeyRule | None, after: KeyRule | None) -> None:
+        if after is not None:
+            self._used[after.label] += 1
+            if after.label not in self.labels.rules and len(self.labels.rules) < MOST_RULES:
+                self.labels.rules = {**self.labels.rules, after.label: after}
+                self.changed()
+        if before is not None:
+            self._used[before.label] -= 1
+            if self._used[before.label] <= 0:
+                del self._used[before.label]
+                self.labelled.discard(before.label)  # nobody keeps it from here on
+                rules = self.labels.rules
+                self.labels.rules = {label: rule for label, rule in rules.items() if label != before.label}
 
     def _volume(self, old: Document | None, new: Document | None) -> None:
         self._count(_requirements(old), _requirements(new))

@@ -13,15 +13,17 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from weir.lowering.grace import graced
-from weir.lowering.names import GATE, GRACE, REQUIREMENTS, TOLERATIONS, labelled_hash
+from weir.lowering.key_rules import KeyRule, pod_rule
+from weir.lowering.names import GATE, GRACE, KEY_ENTRIES, REQUIREMENTS, TOLERATIONS, labelled_hash
 from weir.lowering.taint_keys import keys_of
-from weir.lowering.tolerations import LoweredList, read_originals
+from weir.lowering.tolerations import LoweredList, Table, read_originals
 from weir.lowering.triples import Triple
 from weir.operator.aside import has_expressions
 
 Document = dict[str, Any]
 _MOST_REMEMBERED: Final = 64
 _GRACE: Final = GRACE.encode()
+_KEY_ENTRIES: Final = KEY_ENTRIES.encode()
 
 
 class PodMeta(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +59,11 @@ class Tolerations:
     def has_grace(self) -> bool:
         return _GRACE in self._raw
 
+    @property
+    def may_overstay(self) -> bool:
+        """Whether an entry of weir's own tolerates more than the author does."""
+        return self.has_grace or _KEY_ENTRIES in self._raw
+
     def is_graced(self, seconds: int) -> bool:
         """Return whether a bound pod's grace entries are as they should be."""
         known = self._graced.get(seconds)
@@ -69,7 +76,9 @@ class Tolerations:
         """Return which of *triples* need an entry that is not there; for a few of them the answer is remembered."""
         if triples is self._complete_for:
             return ()
-        triples = tuple(triples)
+        triples = triples.matching(self.originals) if isinstance(triples, Table) else tuple(triples)
+        if triples is self._complete_for:
+            return ()
         known = self._lacks
         if new := [triple for triple in triples if triple not in known]:
             lowered = LoweredList(self.entries, self.originals, native_numeric)
@@ -94,6 +103,7 @@ class LoweredPod(msgspec.Struct, frozen=True):
     ended: bool = False  #: it does not run any more, or is being deleted
     tolerations: Tolerations | None = None
     requirements: tuple[tuple[str, Any], ...] = ()
+    rule: KeyRule | None = None  #: of the nodes it may be placed on, with key entries
     label: str = ""  #: of the DaemonSet it belongs to
     daemon: bool = False  #: a DaemonSet controls it
     address: str = ""  #: of the sentinel
@@ -118,6 +128,7 @@ def version_of(resource_version: str) -> int:
 
 
 class _Annotations(msgspec.Struct, gc=False):
+    keys: str = msgspec.field(default="", name=KEY_ENTRIES)
     tolerations: str = msgspec.field(default="", name=TOLERATIONS)
     requirements: str = msgspec.field(default="", name=REQUIREMENTS)
 
@@ -196,6 +207,7 @@ def pod_decoder(sentinel: tuple[str, str] = ("", "")) -> Callable[[bytes | msgsp
             ended=meta.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"),
             tolerations=tolerations,
             requirements=requirements,
+            rule=pod_rule(spec.node_selector, annotations.keys) if annotations is not None else None,
             label=label,
             daemon=any(
                 owner.controller and owner.kind == "DaemonSet" for owner in meta.owner_references or ()

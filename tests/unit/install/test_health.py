@@ -119,10 +119,23 @@ def test_pods_that_lag_are_held_or_are_full_are_counted(cluster):
     cluster.delete("Pod", "held", "default")
     cluster.apply(pod("many", MARKER, ENTRY, *half, schedulingGates=gate))
     found = asked(cluster)["pods"]
-    assert found.verdict is Verdict.NOTE and "key sla has 1 of them: default/many" in found.says
+    assert (
+        found.verdict is Verdict.NOTE
+        and "500 entries or more: default/many; key sla has 1 values" in found.says
+    )
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(MOST_ENTRIES)]
     cluster.apply(pod("full", MARKER, *many, schedulingGates=gate))
     assert "and get no more: default/full" in asked(cluster)["pods"].says
+
+
+def test_a_key_with_many_values_is_named_before_a_pod_meets_them(cluster, monkeypatch):
+    monkeypatch.setattr("weir.install.health.MANY_ENTRIES", 5)
+    cluster.add_node("many-keys", taints=[f"sla-{number}=1:NoSchedule" for number in range(9)])
+    assert asked(cluster)["pods"].verdict is Verdict.FINE, "no key has many"
+    for number in range(5):
+        cluster.add_node(f"many-{number}", taints=[f"sla={1000 + number}:NoExecute"])
+    found = asked(cluster)["pods"]
+    assert found.verdict is Verdict.NOTE and "key sla has 5 values; a new pod that would" in found.says
 
 
 def test_an_operator_that_does_not_run_is_named(cluster):

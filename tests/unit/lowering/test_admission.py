@@ -9,8 +9,10 @@ import pytest
 
 from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, json_patch, respond
-from weir.lowering.names import GATE, REQUIREMENTS, TOLERATIONS, label_key
+from weir.lowering.key_rules import read_rule
+from weir.lowering.names import GATE, KEY_ENTRIES, REQUIREMENTS, TOLERATIONS, label_key
 from weir.lowering.node_labels import LabelRules
+from weir.lowering.tolerations import MOST_ENTRIES
 from weir.lowering.triples import Triple
 
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
@@ -99,10 +101,28 @@ def test_a_dropped_expression_is_refused_with_the_other_spelling():
     assert refused.code == 422 and "operator: CEL, value: \"taint.key == 'a'\"" in refused.message
 
 
-def test_too_many_values_are_refused_at_creation():
+def test_a_pod_with_too_many_values_says_the_key_and_selects_nodes_by_a_label():
     many = Cluster(known=[Triple("sla", str(1000 + n), "NoExecute") for n in range(1001)])
-    refused = create(webhooks.POD_PATH, pod(GT), many)
-    assert refused.code == 422 and "more than 1000 entries" in refused.message
+    given = create(webhooks.POD_PATH, pod(GT), many)
+    spec = given.document["spec"]
+    (label,) = spec["nodeSelector"]
+    rule = read_rule(given.document["metadata"]["annotations"][KEY_ENTRIES])
+    assert (rule.label, rule.keys) == (label, {"sla"})
+    assert rule.allows([Triple("sla", "950", "NoSchedule"), Triple("other", "1", "NoSchedule")])
+    assert not rule.allows([Triple("sla", "900", "NoSchedule")])
+    assert len(spec["tolerations"]) == 4 and equal_values(given.document) == []
+    assert "would stand as 1002 entries" in given.warning and "for sla nodes get a label" in given.warning
+    assert create(webhooks.POD_PATH, given.document, many).document == given.document, "asked again"
+    bound = create(webhooks.POD_PATH, pod(GT, nodeName="n"), many).document["spec"]
+    assert "nodeSelector" not in bound and len(bound["tolerations"]) == 4
+
+
+def test_where_keys_cannot_be_said_as_a_whole_a_pod_has_what_fits_and_is_warned():
+    many = Cluster(known=[Triple("sla", str(1000 + n), "NoExecute") for n in range(1200)])
+    timed = pod(GT, {**GT, "value": "800", "effect": "NoExecute", "tolerationSeconds": 5})
+    given = create(webhooks.POD_PATH, timed, many)
+    assert given.allowed and len(given.document["spec"]["tolerations"]) == MOST_ENTRIES
+    assert "no room for 202" in given.warning and "nodeSelector" not in given.document["spec"]
 
 
 def test_the_review_carries_a_patch_or_a_status():

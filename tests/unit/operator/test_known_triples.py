@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from weir.lowering.triples import WELL_KNOWN, Triple
+import asyncio
+
+import pytest
+
+from weir import errors
+from weir.lowering.names import PARTS, part_name
+from weir.lowering.triples import MOST_PARTS, WELL_KNOWN, Triple
+from weir.operator import known_triples
 from weir.operator.holds import HOLD_SECONDS
 from weir.operator.known_triples import KnownTriples
 from weir.simulation.cluster import Cluster
@@ -48,3 +55,78 @@ def test_a_table_that_is_not_there_is_made_and_an_overtaken_answer_is_not_taken(
         cluster._do(table.add([B]))
         table._take(old)
         assert B in table.known
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make a part of the table hold ten rows."""
+    monkeypatch.setattr(known_triples, "MOST_ROWS", 10)
+
+
+def rows(cluster, number):
+    return len((cluster.get("ConfigMap", part_name(number)) or {}).get("data") or {})
+
+
+def test_a_table_that_is_full_goes_on_in_another_part_that_every_replica_reads(small):
+    with Cluster() as cluster:
+        one, other = (KnownTriples(cluster.client, cluster.clock, "default") for _ in range(2))
+        many = [Triple("sla", str(number), "NoExecute") for number in range(35)]
+        cluster._do(one.add(many[:8]))
+        assert PARTS not in (cluster.get("ConfigMap", part_name(0))["metadata"].get("annotations") or {})
+        cluster._do(one.add(many[8:]))
+        assert [rows(cluster, number) for number in range(5)] == [10, 10, 10, 5, 0]
+        assert cluster.get("ConfigMap", part_name(0))["metadata"]["annotations"][PARTS] == "4"
+        cluster._do(other.read())
+        assert set(other.known) == {*many, *WELL_KNOWN}
+        cluster._do(other.add([*many[:3], Triple("sla", "more", "NoExecute")]))
+        assert sum(rows(cluster, number) for number in range(5)) == 36, "what is there stays where it is"
+        cluster.advance(HOLD_SECONDS + 1)
+        cluster._do(one.read())
+        assert set(cluster._do(one.forget(set(many[30:])))) == set(many[:30]), "the last is too new"
+        assert sum(rows(cluster, number) for number in range(4)) == 6
+        cluster._do(other.read())
+        assert set(other.known) == {*many[30:], Triple("sla", "more", "NoExecute"), *WELL_KNOWN}
+
+
+def test_replicas_that_fill_the_table_at_once_announce_every_part(small):
+    with Cluster() as cluster:
+        replicas = [KnownTriples(cluster.client, cluster.clock, "default") for _ in range(3)]
+
+        async def fill():
+            await asyncio.gather(
+                *(
+                    replica.add([Triple(f"k{number}", str(value), "NoExecute") for value in range(25)])
+                    for number, replica in enumerate(replicas)
+                )
+            )
+
+        cluster._do(fill())
+        for replica in replicas:
+            cluster._do(replica.read())
+        assert len({frozenset(replica.known) for replica in replicas}) == 1
+        assert len(replicas[0].known) == 75 + len(WELL_KNOWN)
+
+
+def test_the_table_has_so_many_parts_and_no_more(small):
+    with Cluster() as cluster:
+        table = KnownTriples(cluster.client, cluster.clock, "default")
+        fits = [Triple("sla", str(number), "NoExecute") for number in range(10 * MOST_PARTS)]
+        cluster._do(table.add(fits))
+        with pytest.raises(known_triples.NotRecorded, match=f"100 rows in 10 of at most {MOST_PARTS} parts"):
+            cluster._do(table.add([A, B]))
+
+
+def test_a_row_that_could_not_be_written_is_not_known(small, monkeypatch):
+    with Cluster() as cluster:
+        table = KnownTriples(cluster.client, cluster.clock, "default")
+        cluster._do(table.add([A]))
+
+        async def away(*given, **more):
+            raise errors.ServiceUnavailable("later")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster.client, "patch", away)
+            with pytest.raises(errors.ServiceUnavailable):
+                cluster._do(table.add([B]))
+        cluster._do(table.read())
+        assert B not in table.known and A in table.known
