@@ -16,7 +16,8 @@ from weir.controllers.runtime.runner import Controllers
 from weir.controllers.workloads.replicaset import REPLICASETS
 from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import ALL_FEATURES
-from weir.observe.endpoint import answer
+from weir.observe.endpoint import PageSite
+from weir.observe.http_server import read_head
 from weir.simulation.cluster import Cluster
 
 LEASE = "weir-controller-manager"
@@ -33,8 +34,8 @@ def manager(cluster, identity):
 
 
 async def status(controllers, path):
-    asked = f"GET {path} HTTP/1.1\r\n\r\n".encode()
-    return int((await answer(asked, controllers.pages())).split()[1])
+    head = read_head(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    return (await PageSite(controllers.pages()).answer(head, b"")).code
 
 
 def elected(controllers):

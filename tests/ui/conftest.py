@@ -52,8 +52,7 @@ def serve(screens_of_dump) -> Iterator[Callable[..., Server]]:
             screens = screens_of_dump(where) if shared else _screens(where, stack, read_only=read_only)
             server = Server(screens)
             server.start()
-            stack.callback(server.server_close)
-            stack.callback(server.shutdown)
+            stack.callback(server.stop)
             return server
 
         yield give

@@ -118,8 +118,7 @@ def _serve(screens: object, port: int, no_browser: bool) -> int:
     finally:
         if opened is not None:
             opened.unlink(missing_ok=True)
-        server.shutdown()
-        server.server_close()
+        server.stop()
     return FINE
 
 

@@ -1,24 +1,28 @@
-"""HTTP server of the page on loopback: static files and the API.
-
-Access control is in weir.ui.server; only files of the package are served.
-"""
+"""Site of the page on loopback: access control, static files and the API. Only files of the package are served."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hmac
 import secrets
+import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from weir.observe.http_server import TEXT, Answer, Head, Limits, Refused, serving
 from weir.ui.screens import API, Screens
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 # ── access control of the page: token, cookie, host and origin checks ──
 # The address holds a one-time token that is exchanged for an HttpOnly, SameSite cookie. A request must name a loopback
@@ -106,6 +110,9 @@ class AccessControl:
 
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _MOST_BODY: Final = 1 << 20
+_LIMITS: Final = Limits(
+    _MOST_BODY, 16 * _MOST_BODY, 64, 256, stranger_seconds=10, request_seconds=60, idle_seconds=60
+)
 #: Smaller answers are not worth packing.
 _PACKED: Final = 4096
 _JSON: Final = "application/json"
@@ -124,114 +131,137 @@ def page_files() -> dict[str, bytes]:
     }
 
 
-class Server(ThreadingHTTPServer):
-    """Answers on loopback until it is stopped."""
-
-    daemon_threads = True
-    allow_reuse_address = True
+class Server:
+    """Answers on loopback, in a thread of its own, until it is stopped."""
 
     def __init__(self, screens: Screens, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
-        self.screens, self.files = screens, page_files()
+        """Listen at *port*, which is chosen when it is 0; raises OSError."""
+        self._socket = socket.socket()
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind(("127.0.0.1", port))
+            self._socket.listen()
+        except OSError:
+            self._socket.close()
+            raise
+        self.server_port = int(self._socket.getsockname()[1])
         self.door = AccessControl(self.server_port)
+        self.screens = screens
+        self._site = _Site(screens, self.door)
+        self._loop = asyncio.new_event_loop()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="weir-ui", daemon=True)
 
     def start(self) -> None:
-        """Answer in a thread of its own."""
-        threading.Thread(target=self.serve_forever, name="weir-ui", daemon=True).start()
+        """Begin to answer."""
+        self._thread.start()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle of an answer is no news."""
+    def stop(self) -> None:
+        """End every connection; what a screen still computes is left."""
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        async with serving(self._site, _LIMITS, "127.0.0.1", self._socket):
+            await self._stopped.wait()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "weir", ""
-    timeout = 60.0
-    server: Server
+class _Site:
+    """The files and the API of the page, for the browser that was let in."""
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: the first has the token in it."""
+    def __init__(self, screens: Screens, door: AccessControl) -> None:
+        self._screens, self._door, self._files = screens, door, page_files()
 
-    def do_GET(self) -> None:
-        place = urlsplit(self.path)
+    def admit(self, head: Head) -> bool:
+        """Return whether the request carries the cookie; raises Refused."""
+        if int(head.headers.get("content-length", "0")) > _MOST_BODY:
+            raise Refused(413, "body")
+        visit = self._is_visit(head)
+        refusal = self._door.refuse(head.method, head.headers, open_to_all=visit)
+        if refusal is not None:
+            raise Refused(refusal.code, "door", refusal.reason.encode())
+        return not visit
+
+    async def answer(self, head: Head, body: bytes) -> Answer:
+        """Return the answer to an admitted request; screens compute in threads of their own."""
+        place = urlsplit(head.target)
         query = dict(parse_qsl(place.query, keep_blank_values=True))
-        headers = self._headers()
-        visit = place.path == "/" and "token" in query
-        refusal = self.server.door.refuse("GET", headers, open_to_all=visit)
-        if refusal is not None:
-            self._refused(refusal, place.path)
-        elif visit:
-            self._visit(query["token"], headers)
-        elif place.path.startswith(API):
-            self._respond(*self.server.screens.get(place.path.removeprefix(API), query))
-        else:
-            name = place.path.removeprefix("/") or "index.html"
-            content = self.server.files.get(name)
-            if content is None:
-                self._respond(404, {"error": "there is nothing at this path"})
-            else:
-                self._send(200, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", content)
+        if self._is_visit(head):
+            return self._visit(query["token"], head)
+        name = place.path.removeprefix(API)
+        if head.method == "POST":
+            try:
+                document = msgspec.json.decode(body)
+            except (msgspec.DecodeError, RecursionError):
+                return _respond(head, 400, {"error": "expected JSON"})
+            return _respond(head, *await _in_thread(self._screens.post, name, document))
+        if place.path.startswith(API):
+            return _respond(head, *await _in_thread(self._screens.get, name, query))
+        name = place.path.removeprefix("/") or "index.html"
+        if (content := self._files.get(name)) is None:
+            return _respond(head, 404, {"error": "there is nothing at this path"})
+        return _packed(head, 200, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", content)
 
-    do_HEAD = do_GET  # noqa: N815
+    def refuse(self, refused: Refused, head: Head | None) -> Answer:
+        """Return why a request is refused."""
+        reason = refused.text.decode()
+        if refused.code == 413:
+            reason = f"a body of at most {_MOST_BODY} bytes is expected"
+        if head is not None and head.path.startswith(API):
+            return _respond(head, refused.code, {"error": reason})
+        return Answer(refused.code, TEXT, f"weir ui: {reason}\n".encode(), HEADERS)
 
-    def do_POST(self) -> None:
-        length = self.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > _MOST_BODY:
-            self.close_connection = True
-            self._respond(413, {"error": f"a body of at most {_MOST_BODY} bytes is expected"})
-            return
-        content = self.rfile.read(int(length))
-        refusal = self.server.door.refuse("POST", self._headers())
-        path = urlsplit(self.path).path
-        if refusal is not None:
-            self._refused(refusal, path)
-            return
-        try:
-            body = msgspec.json.decode(content)
-        except (msgspec.DecodeError, RecursionError):
-            self._respond(400, {"error": "expected JSON"})
-            return
-        self._respond(*self.server.screens.post(path.removeprefix(API), body))
+    def _is_visit(self, head: Head) -> bool:
+        """Return whether the request is the first one of a browser, with the token."""
+        query = dict(parse_qsl(head.target.partition("?")[2], keep_blank_values=True))
+        return head.method in ("GET", "HEAD") and head.path == "/" and "token" in query
 
-    def _other(self) -> None:
-        self.close_connection = True
-        refusal = self.server.door.refuse(self.command, self._headers())
-        self._refused(refusal or Refusal(405, "only GET and POST are answered"), "")
-
-    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _other  # noqa: N815
-
-    def _headers(self) -> Mapping[str, str]:
-        return {name.lower(): value for name, value in self.headers.items()}
-
-    def _visit(self, token: str, headers: Mapping[str, str]) -> None:
+    def _visit(self, token: str, head: Head) -> Answer:
         """Trade the token for a cookie, and take it out of the address."""
-        door = self.server.door
-        if not door.trade(token) and not door.knows(headers):
-            self._refused(Refusal(403, "this token is wrong, or was used before: start weir ui again"), "/")
-            return
-        self._send(200, "text/html; charset=utf-8", _WELCOME, {"Set-Cookie": door.set_cookie()})
+        if not self._door.trade(token) and not self._door.knows(head.headers):
+            raise Refused(403, "door", b"this token is wrong, or was used before: start weir ui again")
+        return Answer(
+            200, "text/html; charset=utf-8", _WELCOME, {**HEADERS, "Set-Cookie": self._door.set_cookie()}
+        )
 
-    def _refused(self, refusal: Refusal, path: str) -> None:
-        if path.startswith(API):
-            self._respond(refusal.code, {"error": refusal.reason})
-        else:
-            self._send(refusal.code, "text/plain; charset=utf-8", f"weir ui: {refusal.reason}\n".encode())
 
-    def _respond(self, code: int, document: Mapping[str, Any]) -> None:
-        self._send(code, _JSON, msgspec.json.encode(document))
+async def _in_thread(
+    work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """Return what *work* returns in a thread that ends with the process, whatever it computes."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
 
-    def _send(
-        self, code: int, content_type: str, content: bytes, more: Mapping[str, str] | None = None
-    ) -> None:
-        packed = len(content) > _PACKED and "gzip" in self.headers.get("accept-encoding", "")
-        if packed:
-            content = gzip.compress(content, 1)
-        self.send_response(code)
-        own = {"Content-Type": content_type, "Content-Length": str(len(content))}
-        if packed:
-            own["Content-Encoding"] = "gzip"
-        for name, value in {**own, **HEADERS, **(more or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+    def run() -> None:
+        settle: Callable[[], None]
+        try:
+            result = work(*arguments, **named)
+            settle = partial(_settle, done, done.set_result, result)
+        except Exception as error:
+            settle = partial(_settle, done, done.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=run, name="weir-ui-screen", daemon=True).start()
+    return await done
+
+
+def _settle(done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
+    if not done.done():
+        settle(outcome)
+
+
+def _respond(head: Head, code: int, document: Mapping[str, Any]) -> Answer:
+    return _packed(head, code, _JSON, msgspec.json.encode(document))
+
+
+def _packed(head: Head, code: int, content_type: str, content: bytes) -> Answer:
+    """Return a response, compressed where it is large and the browser takes that."""
+    if len(content) <= _PACKED or "gzip" not in head.headers.get("accept-encoding", ""):
+        return Answer(code, content_type, content, HEADERS)
+    return Answer(code, content_type, gzip.compress(content, 1), {**HEADERS, "Content-Encoding": "gzip"})

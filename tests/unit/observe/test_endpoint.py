@@ -14,9 +14,9 @@ def page(size: int) -> dict:
     return {"/metrics": lambda: Page(200, "text/plain", b"x" * size)}
 
 
-async def fetch(port: int) -> bytes:
+async def fetch(port: int, request: bytes = b"GET /metrics HTTP/1.1\r\n\r\n") -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    writer.write(request)
     answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer
@@ -25,6 +25,25 @@ async def fetch(port: int) -> bytes:
 async def test_a_large_page_is_served_whole():
     async with serving(page(3_000_000), 0) as port:
         assert (await fetch(port)).endswith(b"\r\n\r\n" + b"x" * 3_000_000)
+
+
+async def test_the_page_is_not_served_for_anything_but_reading():
+    async with serving(page(10), 0) as port:
+        assert (await fetch(port, b"POST /metrics HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+        assert (await fetch(port, b"GET /other HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 404 ")
+        head = await fetch(port, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        assert b"Content-Length: 10\r\n" in head and head.endswith(b"\r\n\r\n")
+
+
+async def test_a_body_is_refused_before_it_is_read():
+    async with serving(page(10), 0) as port:
+        answer = await fetch(port, b"GET /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_what_is_not_http_is_told_so():
+    async with serving(page(10), 0) as port:
+        assert (await fetch(port, b"\x16\x03\x01\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch):

@@ -15,6 +15,7 @@ import pytest
 
 from weir.certificates import issue, make_authority, subject_name
 from weir.cli.operator import _ask_for_certificates
+from weir.observe import http_server
 from weir.operator import hook_server
 from weir.operator.certificates import renewed
 from weir.operator.hook_server import REFUSALS, Callers, serving
@@ -206,7 +207,7 @@ class Reading:
 
     def __init__(self, monkeypatch) -> None:
         self.bytes = 0
-        read = hook_server._Body.read
+        read = http_server.Body.read
 
         async def counted(body, size):
             try:
@@ -214,7 +215,7 @@ class Reading:
             finally:
                 self.bytes += len(body.content)
 
-        monkeypatch.setattr(hook_server._Body, "read", counted)
+        monkeypatch.setattr(http_server.Body, "read", counted)
 
 
 @pytest.mark.parametrize(

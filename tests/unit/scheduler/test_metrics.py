@@ -10,7 +10,6 @@ import pytest
 
 from tests.integration.test_scheduler import PODS, a_cluster, taint
 from weir.objects.kinds import by_kind
-from weir.observe.endpoint import answer
 from weir.scheduler.metrics import SchedulerMetrics
 
 #: There are no devices here; tests/integration/test_claims.py sees these move.
@@ -62,7 +61,7 @@ def page(tmp_path_factory):
             writing.bind = bind
             await cluster.pod("waiting", tolerations=[{"key": "no"}], cpu="0")
             await cluster.refused("waiting")
-            return (await answer(b"GET /metrics HTTP/1.1\r\n\r\n", cluster.scheduler.pages())).decode()
+            return cluster.scheduler.pages()["/metrics"]().body.decode()
 
     return asyncio.run(busy(tmp_path_factory.mktemp("metrics")))
 
@@ -123,14 +122,6 @@ def test_every_metric_declared_is_on_the_page(page):
         if line[0:1] != "#"
     }
     assert names - moved == OF_CLAIMS
-
-
-def test_the_page_is_not_served_for_anything_but_reading():
-    assert asyncio.run(answer(b"POST /metrics HTTP/1.1\r\n\r\n", {})).startswith(b"HTTP/1.1 405 ")
-
-
-def test_what_is_not_http_is_told_so():
-    assert asyncio.run(answer(b"\x16\x03\x01\r\n\r\n", {})).startswith(b"HTTP/1.1 400 ")
 
 
 def test_the_reference_page_lists_every_metric():
