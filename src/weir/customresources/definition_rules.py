@@ -33,21 +33,12 @@ from weir.customresources.version_rules import (
     validate_selectable,
     validate_subresources,
 )
+from weir.validate import field
 from weir.validate.admissionregistration.webhook_configuration import (
     validate_client_service,
     validate_client_url,
 )
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    FieldError,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Enum, Errors, FieldError
 from weir.validate.meta import validate_generic_meta
 from weir.values.names import Messages, check_dns1035_label, check_dns1123_subdomain
 
@@ -62,7 +53,7 @@ def validate_defaults(schema: Document, at: str, *, pruned: bool = True) -> Erro
             left = {"": msgspec.to_builtins(default)}
             prune(left, Schema(properties={"": read}))
             if left[""] != default:
-                yield invalid(place, default, "must not have unknown fields")
+                yield field.invalid(place, default, "must not have unknown fields")
         wrong = list(validate_embedded(default, read, "")) or validate_value(default, read)
         yield from (_moved(error, place) for error in wrong or _broken_rules(default, read))
 
@@ -103,21 +94,21 @@ def validate_conversion(spec: Document, old: Document | None) -> Errors:
     reviews, at = conversion.get("conversionReviewVersions") or [], "spec.conversion"
     if strategy != "None" and spec.get("preserveUnknownFields"):
         detail = "must be None if spec.preserveUnknownFields is true"
-        yield invalid(f"{at}.strategy", Enum(strategy), detail)
+        yield field.invalid(f"{at}.strategy", Enum(strategy), detail)
     if not strategy:
-        yield required(f"{at}.strategy")
+        yield field.required(f"{at}.strategy")
     elif strategy not in ("None", "Webhook"):
-        yield not_supported(f"{at}.strategy", strategy, ("None", "Webhook"))
+        yield field.not_supported(f"{at}.strategy", strategy, ("None", "Webhook"))
     if strategy != "Webhook":
         for name, value in (("webhookClientConfig", client), ("conversionReviewVersions", reviews)):
             if value:
-                yield forbidden(f"{at}.{name}", "should not be set when strategy is not set to Webhook")
+                yield field.forbidden(f"{at}.{name}", "should not be set when strategy is not set to Webhook")
         return
     place = f"{at}.webhookClientConfig"
     if client is None:
-        yield required(place, "required when strategy is set to Webhook")
+        yield field.required(place, "required when strategy is set to Webhook")
     elif (client.get("url") is None) == (client.get("service") is None):
-        yield required(place, "exactly one of url or service is required")
+        yield field.required(place, "exactly one of url or service is required")
     elif client.get("url") is not None:
         yield from validate_client_url(client["url"], f"{place}.url")
     else:
@@ -129,18 +120,18 @@ def validate_conversion(spec: Document, old: Document | None) -> Errors:
 
 def _validate_reviews(reviews: list[str], at: str, must_be_known: bool) -> Errors:
     if not reviews:
-        yield required(at)
+        yield field.required(at)
         return
     seen: set[str] = set()
     for i, version in enumerate(reviews):
         if version in seen:
-            yield invalid(f"{at}[{i}]", version, "duplicate version")
+            yield field.invalid(f"{at}[{i}]", version, "duplicate version")
             continue
         seen.add(version)
         for message in check_dns1035_label(version):
-            yield invalid(f"{at}[{i}]", version, message)
+            yield field.invalid(f"{at}[{i}]", version, message)
     if must_be_known and not seen & {*_REVIEWS}:
-        yield invalid(at, reviews, f"must include at least one of {', '.join(_REVIEWS)}")
+        yield field.invalid(at, reviews, f"must include at least one of {', '.join(_REVIEWS)}")
 
 
 def validate_definition(new: Document, old: Document | None, context: Context) -> Errors:
@@ -169,7 +160,7 @@ def validate_definition(new: Document, old: Document | None, context: Context) -
         yield from _validate_stored_versions(status.get("storedVersions") or [], spec)
     yield from validate_approval(new, old)
     if spec.get("preserveUnknownFields") and not (stored or {}).get("preserveUnknownFields"):
-        yield invalid(
+        yield field.invalid(
             "spec.preserveUnknownFields",
             True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema "
@@ -187,7 +178,7 @@ def _validate_immutable(spec: Document, old: Document, established: bool) -> Err
     pairs.append(("names.plural", names.get("plural") or "", were.get("plural") or ""))
     for name, value, was in pairs:
         if value != was:
-            yield invalid(f"spec.{name}", value, "field is immutable")
+            yield field.invalid(f"spec.{name}", value, "field is immutable")
 
 
 # ── the spec ─────────────────────────────────────────────────────────────────────────────────────
@@ -196,16 +187,16 @@ def _validate_immutable(spec: Document, old: Document, established: bool) -> Err
 def _validate_spec(spec: Document, old: Document | None) -> Errors:
     group = spec.get("group") or ""
     if not group:
-        yield required("spec.group")
+        yield field.required("spec.group")
     elif messages := check_dns1123_subdomain(group):
-        yield invalid("spec.group", group, ",".join(messages))
+        yield field.invalid("spec.group", group, ",".join(messages))
     elif "." not in group:
-        yield invalid("spec.group", group, "should be a domain with at least one dot")
+        yield field.invalid("spec.group", group, "should be a domain with at least one dot")
     scope = spec.get("scope") or ""
     if not scope:
-        yield required("spec.scope")
+        yield field.required("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
-        yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
+        yield field.not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
     versions = spec["versions"]
     shared = (spec.get("validation") or {}).get("openAPIV3Schema")
     tolerant = old is not None and _lacks_schema(old)
@@ -214,18 +205,18 @@ def _validate_spec(spec: Document, old: Document | None) -> Errors:
             if (version.get("schema") or {}).get("openAPIV3Schema") is None:
                 place = f"spec.versions[{i}].schema.openAPIV3Schema"
                 if not tolerant:
-                    yield required(place)
+                    yield field.required(place)
                 elif version.get("served") and not spec.get("preserveUnknownFields"):
-                    yield required(place, "because otherwise all fields are pruned")
+                    yield field.required(place, "because otherwise all fields are pruned")
     if spec.get("preserveUnknownFields") and any(_has(one, _has_default) for one in _schemas(spec)):
         detail = "must be false in order to use defaults in the schema"
-        yield invalid("spec.preserveUnknownFields", True, detail)
+        yield field.invalid("spec.preserveUnknownFields", True, detail)
     options = _options(old)
     yield from _validate_versions(spec, options, old)
     names = spec.get("names") or {}
     for name in ("plural", "singular", "kind", "listKind"):
         if not names.get(name):
-            yield required(f"spec.names.{name}")
+            yield field.required(f"spec.names.{name}")
     yield from _validate_names(names, "spec.names")
     has_status = _has_status(spec.get("subresources")) or any(
         _has_status(version.get("subresources")) for version in versions
@@ -237,7 +228,7 @@ def _validate_spec(spec: Document, old: Document | None) -> Errors:
     if spec.get("selectableFields"):
         if spec.get("validation") is None:
             detail = "may only be set when validations.schema is included"
-            yield invalid("spec.selectableFields", "", detail)
+            yield field.invalid("spec.selectableFields", "", detail)
         elif shared is not None:
             kept = (old or {}).get("selectableFields")
             yield from validate_selectable(spec["selectableFields"], shared, "spec.selectableFields", kept)
@@ -253,7 +244,7 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
         doubled = doubled or name in seen
         seen.add(name)
         if messages := check_dns1035_label(name):
-            yield invalid(f"{at}.name", name, ",".join(messages))
+            yield field.invalid(f"{at}.name", name, ",".join(messages))
         yield from validate_deprecation(version, at)
         subresources = version.get("subresources")
         if not any(one.get("subresources") is not None for one in versions):
@@ -267,18 +258,18 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
             schema = (version.get("schema") or {}).get("openAPIV3Schema")
             if schema is None:
                 detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
-                yield invalid(f"{at}.selectableFields", "", detail)
+                yield field.invalid(f"{at}.selectableFields", "", detail)
             else:
                 kept = (were.get(name) or {}).get("selectableFields")
                 yield from validate_selectable(selectable, schema, f"{at}.selectableFields", kept)
     shown = [go_version(version) for version in versions]
     if doubled:
-        yield invalid("spec.versions", shown, "must contain unique version names")
+        yield field.invalid("spec.versions", shown, "must contain unique version names")
     if stored != 1:
-        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+        yield field.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
     first = (versions[0].get("name") or "") if versions else ""
     if first and (messages := check_dns1035_label(first)):
-        yield invalid("spec.version", first, ",".join(messages))
+        yield field.invalid("spec.version", first, ",".join(messages))
 
 
 def _validate_holder(holder: Document | None, at: str, has_status: bool, options: Options) -> Errors:
@@ -306,7 +297,7 @@ def _validate_holder(holder: Document | None, at: str, has_status: bool, options
 
         errors += validate_expressions(schema, place)
     if not errors and unsupported:
-        errors.append(invalid(place, "", unsupported))
+        errors.append(field.invalid(place, "", unsupported))
     yield from errors
 
 
@@ -314,32 +305,32 @@ def _validate_names(names: Document, at: str) -> Errors:
     for name in ("plural", "singular"):
         value = names.get(name) or ""
         if value and (messages := check_dns1035_label(value)):
-            yield invalid(f"{at}.{name}", value, ",".join(messages))
+            yield field.invalid(f"{at}.{name}", value, ",".join(messages))
     for name in ("kind", "listKind"):
         value = names.get(name) or ""
         if value and (messages := check_dns1035_label(value.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(messages)
-            yield invalid(f"{at}.{name}", value, detail)
+            yield field.invalid(f"{at}.{name}", value, detail)
     for i, value in enumerate(names.get("shortNames") or ()):
         if messages := check_dns1035_label(value):
-            yield invalid(f"{at}.shortNames[{i}]", value, ",".join(messages))
+            yield field.invalid(f"{at}.shortNames[{i}]", value, ",".join(messages))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        yield invalid(f"{at}.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield field.invalid(f"{at}.listKind", names["listKind"], "kind and listKind may not be the same")
     for i, value in enumerate(names.get("categories") or ()):
         if messages := check_dns1035_label(value):
-            yield invalid(f"{at}.categories[{i}]", value, ",".join(messages))
+            yield field.invalid(f"{at}.categories[{i}]", value, ",".join(messages))
 
 
 def _validate_stored_versions(stored: list[str], spec: Document) -> Errors:
     at = "status.storedVersions"
     if not stored:
-        yield invalid(at, None, "must have at least one stored version")
+        yield field.invalid(at, None, "must have at least one stored version")
         return
     left = {name: i for i, name in enumerate(stored)}
     for version in spec["versions"]:
         name = version.get("name") or ""
         if version.get("storage") and name not in left:
-            yield invalid(at, stored, f"must have the storage version {name}")
+            yield field.invalid(at, stored, f"must have the storage version {name}")
         left.pop(name, None)
     for name, i in left.items():
         detail = (
@@ -347,7 +338,7 @@ def _validate_stored_versions(stored: list[str], spec: Document) -> Errors:
             f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
             f"{name} from status.storedVersions"
         )
-        yield invalid(f"{at}[{i}]", name, detail)
+        yield field.invalid(f"{at}[{i}]", name, detail)
 
 
 # ── what the stored definition does not keep to either ───────────────────────────────────────────

@@ -11,14 +11,8 @@ from typing import Final
 
 from weir.customresources.field_paths import FieldPathError, find_field
 from weir.customresources.internal_form import SCHEMA_NAMES, go_schema
-from weir.validate.field import (
-    Document,
-    Errors,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate import field
+from weir.validate.field import Document, Errors
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -66,17 +60,17 @@ def validate_root(schema: Document, at: str, has_status: bool) -> Errors:
                         'only "object" is allowed as the type at the root of the schema if the status '
                         "subresource is enabled"
                     )
-                    yield invalid(f"{at}.type", schema["type"], detail)
+                    yield field.invalid(f"{at}.type", schema["type"], detail)
                     break
             elif go not in _AT_ROOT:
                 detail = (
                     f"only [{' '.join(_AT_ROOT)}] fields are allowed at the root of the schema if the status "
                     "subresource is enabled"
                 )
-                yield invalid(at, go_schema(schema), detail)
+                yield field.invalid(at, go_schema(schema), detail)
                 break
     if schema.get("nullable"):
-        yield forbidden(f"{at}.nullable", "nullable cannot be true at the root")
+        yield field.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
 
 
 def validate_schema(schema: Document, at: str, options: Options) -> Errors:
@@ -90,13 +84,13 @@ def _walk(schema: Document | None, at: str, place: _Place) -> Errors:
     yield from _keywords(schema, at, place)
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden(f"{at}.uniqueItems", detail)
+        yield field.forbidden(f"{at}.uniqueItems", detail)
     below = replace(place, root=False)
     additional, properties = schema.get("additionalProperties"), schema.get("properties") or {}
     if additional is not None:
         if properties and additional is not True:
             detail = "additionalProperties and properties are mutual exclusive"
-            yield forbidden(f"{at}.additionalProperties", detail)
+            yield field.forbidden(f"{at}.additionalProperties", detail)
         if isinstance(additional, dict):
             inner = below
             if place.inside_meta:
@@ -125,7 +119,7 @@ def _walk(schema: Document | None, at: str, place: _Place) -> Errors:
     for name, child in (schema.get("dependencies") or {}).items():
         yield from _walk(child if isinstance(child, dict) else None, f"{at}.dependencies[{name}]", below)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield field.invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     yield from _topology(schema, at, place.options)
     yield from _rules(schema, at)
 
@@ -133,19 +127,21 @@ def _walk(schema: Document | None, at: str, place: _Place) -> Errors:
 def _keywords(schema: Document, at: str, place: _Place) -> Errors:
     kind = schema.get("type") or ""
     if place.options.valid_types and kind and kind not in TYPES:
-        yield not_supported(f"{at}.type", kind, TYPES)
+        yield field.not_supported(f"{at}.type", kind, TYPES)
     if schema.get("default") is not None and place.no_defaults is not None:
-        yield forbidden(f"{at}.default", f"must not be set {place.no_defaults}".rstrip())
+        yield field.forbidden(f"{at}.default", f"must not be set {place.no_defaults}".rstrip())
     for name in _UNSUPPORTED:
         value = schema.get(name)
         if value or (value is not None and name in ("additionalItems", "dependencies", "$ref")):
-            yield forbidden(f"{at}.{name}", f"{name} is not supported")
+            yield field.forbidden(f"{at}.{name}", f"{name} is not supported")
     if kind == "null":
-        yield forbidden(f"{at}.type", "type cannot be set to null, use nullable as an alternative")
+        yield field.forbidden(f"{at}.type", "type cannot be set to null, use nullable as an alternative")
     if isinstance(schema.get("items"), list):
-        yield forbidden(f"{at}.items", "items must be a schema object and not an array")
+        yield field.forbidden(f"{at}.items", "items must be a schema object and not an array")
     if place.inside_meta and schema.get("x-kubernetes-embedded-resource"):
-        yield forbidden(f"{at}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+        yield field.forbidden(
+            f"{at}.x-kubernetes-embedded-resource", "must not be used inside of resource meta"
+        )
 
 
 # ── lists and maps for server-side apply ─────────────────────────────────────────────────────────
@@ -159,25 +155,25 @@ def _topology(schema: Document, at: str, options: Options) -> Errors:
     single = items if isinstance(items, dict) else None
     if map_type is not None and kind != "object":
         detail = "must be object if x-kubernetes-map-type is specified"
-        yield invalid(f"{at}.type", kind, detail) if kind else required(f"{at}.type", detail)
+        yield field.invalid(f"{at}.type", kind, detail) if kind else field.required(f"{at}.type", detail)
     if map_type is not None and map_type not in ("atomic", "granular"):
-        yield not_supported(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+        yield field.not_supported(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
     if list_type is not None and kind != "array":
         detail = "must be array if x-kubernetes-list-type is specified"
-        yield invalid(f"{at}.type", kind, detail) if kind else required(f"{at}.type", detail)
+        yield field.invalid(f"{at}.type", kind, detail) if kind else field.required(f"{at}.type", detail)
     elif options.atomic_sets and list_type == "set" and single is not None:
         detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
         inner = single.get("x-kubernetes-list-type")
         if single.get("type") == "array" and inner not in (None, "atomic"):
-            yield invalid(f"{at}.items.x-kubernetes-list-type", inner, detail)
+            yield field.invalid(f"{at}.items.x-kubernetes-list-type", inner, detail)
         elif single.get("type") == "object" and single.get("x-kubernetes-map-type") != "atomic":
-            yield invalid(f"{at}.items.x-kubernetes-map-type", inner, detail)
+            yield field.invalid(f"{at}.items.x-kubernetes-map-type", inner, detail)
     if list_type is not None and list_type not in ("atomic", "set", "map"):
-        yield not_supported(f"{at}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
+        yield field.not_supported(f"{at}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
     if keys and list_type != "map":
         detail = "must be map if x-kubernetes-list-map-keys is non-empty"
         place = f"{at}.x-kubernetes-list-type"
-        yield required(place, detail) if list_type is None else invalid(place, list_type, detail)
+        yield field.required(place, detail) if list_type is None else field.invalid(place, list_type, detail)
     if list_type == "map":
         yield from _map_keys(items, keys, at)
     if options.sound_map_keys:
@@ -186,32 +182,36 @@ def _topology(schema: Document, at: str, options: Options) -> Errors:
 
 def _map_keys(items: object, keys: list[str], at: str) -> Errors:
     if not keys:
-        yield required(
+        yield field.required(
             f"{at}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"
         )
     if items is None:
-        yield required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
+        yield field.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
         return
     if not isinstance(items, dict):
         shown = {"Schema": None, "JSONSchemas": [go_schema(one) for one in items]}  # type: ignore[attr-defined]
-        yield invalid(f"{at}.items", shown, "must only have a single schema if x-kubernetes-list-type is map")
+        yield field.invalid(
+            f"{at}.items", shown, "must only have a single schema if x-kubernetes-list-type is map"
+        )
         return
     kind = items.get("type") or ""
     if kind != "object":
         detail = "must be object if parent array's x-kubernetes-list-type is map"
-        yield invalid(f"{at}.items.type", kind, detail)
+        yield field.invalid(f"{at}.items.type", kind, detail)
         return
     seen: set[str] = set()
     properties = items.get("properties") or {}
     for key in keys:
         if key not in properties:
             detail = "entries must all be names of item properties"
-            yield invalid(f"{at}.x-kubernetes-list-map-keys", keys, detail)
+            yield field.invalid(f"{at}.x-kubernetes-list-map-keys", keys, detail)
         elif properties[key].get("type") in ("array", "object"):
             detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-            yield invalid(f"{at}.items.properties[{key}].type", kind, detail)
+            yield field.invalid(f"{at}.items.properties[{key}].type", kind, detail)
         if key in seen:
-            yield invalid(f"{at}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
+            yield field.invalid(
+                f"{at}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries"
+            )
         seen.add(key)
 
 
@@ -222,7 +222,7 @@ def map_key_problems(schema: Document, at: str) -> Errors:
         return
     if items.get("nullable"):
         detail = f"cannot be nullable when x-kubernetes-list-type is {list_type}"
-        yield forbidden(f"{at}.items.nullable", detail)
+        yield field.forbidden(f"{at}.items.nullable", detail)
     if list_type != "map":
         return
     always = items.get("required") or ()
@@ -236,10 +236,10 @@ def map_key_problems(schema: Document, at: str) -> Errors:
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required "
                 "property"
             )
-            yield required(f"{place}.default", detail)
+            yield field.required(f"{place}.default", detail)
         if found.get("nullable"):
             detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
-            yield forbidden(f"{place}.nullable", detail)
+            yield field.forbidden(f"{place}.nullable", detail)
 
 
 # ── x-kubernetes-validations, all but the expressions ────────────────────────────────────────────
@@ -250,19 +250,21 @@ def _rules(schema: Document, at: str) -> Errors:
         place = f"{at}.x-kubernetes-validations[{i}]"
         text, message = rule.get("rule") or "", rule.get("message") or ""
         if not text.strip():
-            yield required(f"{place}.rule", "rule is not specified")
+            yield field.required(f"{place}.rule", "rule is not specified")
         elif message and not message.strip():
-            yield invalid(f"{place}.message", message, "must be non-empty if specified")
+            yield field.invalid(f"{place}.message", message, "must be non-empty if specified")
         elif _NEWLINES.search(message.strip()):
-            yield invalid(f"{place}.message", message, "must not contain line breaks")
+            yield field.invalid(f"{place}.message", message, "must not contain line breaks")
         elif _NEWLINES.search(text.strip()) and not message.strip():
-            yield required(f"{place}.message", "message must be specified if rule contains line breaks")
+            yield field.required(f"{place}.message", "message must be specified if rule contains line breaks")
         expression = rule.get("messageExpression") or ""
         if expression and not expression.strip():
-            yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
+            yield field.required(
+                f"{place}.messageExpression", "messageExpression must be non-empty if specified"
+            )
         reason = rule.get("reason")
         if reason is not None and reason not in _REASONS:
-            yield not_supported(f"{place}.reason", reason, _REASONS)
+            yield field.not_supported(f"{place}.reason", reason, _REASONS)
         yield from _rule_path(schema, rule.get("fieldPath") or "", f"{place}.fieldPath")
 
 
@@ -270,10 +272,10 @@ def _rule_path(schema: Document, path: str, at: str) -> Errors:
     if not path:
         return
     if not path.strip():
-        yield invalid(at, path, "must be non-empty if specified")
+        yield field.invalid(at, path, "must be non-empty if specified")
     if _NEWLINES.search(path):
-        yield invalid(at, path, "must not contain line breaks")
+        yield field.invalid(at, path, "must not contain line breaks")
     try:
         find_field(schema, path)
     except FieldPathError:
-        yield invalid(at, path, "must be a valid path")
+        yield field.invalid(at, path, "must be a valid path")

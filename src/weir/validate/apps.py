@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weir.validate import field
 from weir.validate.core.persistent_volume_claim import validate_claim_spec
 from weir.validate.core.pod_template import (
     validate_not_negative,
@@ -16,16 +17,7 @@ from weir.validate.core.pod_template import (
     validate_template,
 )
 from weir.validate.core.resources import NOT_NEGATIVE
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.gonames import go_struct
 from weir.validate.int_or_percent import number_of, validate_at_most_all, validate_int_or_percent
 from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
@@ -46,11 +38,13 @@ def parts_of(
 
 def _validate_selector(selector: Document | None, workload: str) -> Errors:
     if selector is None:
-        yield required("spec.selector")
+        yield field.required("spec.selector")
         return
     yield from validate_label_selector(selector, "spec.selector")
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield invalid("spec.selector", selector_json(selector), f"empty selector is invalid for {workload}")
+        yield field.invalid(
+            "spec.selector", selector_json(selector), f"empty selector is invalid for {workload}"
+        )
 
 
 def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
@@ -58,7 +52,7 @@ def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
     selector = spec.get("selector")
     if not is_sound(selector):
         detail = "" if workload == "StatefulSet" else "invalid label selector"
-        yield invalid("spec.selector", selector_json(selector), detail)
+        yield field.invalid("spec.selector", selector_json(selector), detail)
         return
     yield from validate_selected_template(
         spec.get("template") or {}, selector, "spec.template", options, workload
@@ -67,7 +61,7 @@ def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
 
 def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
     if old is not None and selector_json(new.get("selector")) != selector_json(old.get("selector")):
-        yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
+        yield field.invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
 
 
 def _validate_status_counts(new: Document, names: tuple[str, ...]) -> Errors:
@@ -78,7 +72,7 @@ def _validate_collisions(new: Document, old: Document | None) -> Errors:
     collisions = (new.get("status") or {}).get("collisionCount")
     before = ((old or {}).get("status") or {}).get("collisionCount")
     if before is not None and (collisions or 0) < before:
-        yield invalid("status.collisionCount", collisions or 0, "cannot be decremented")
+        yield field.invalid("status.collisionCount", collisions or 0, "cannot be decremented")
 
 
 def _validate_subsets(new: Document, names: tuple[str, ...], ready: str = "readyReplicas") -> Errors:
@@ -87,9 +81,9 @@ def _validate_subsets(new: Document, names: tuple[str, ...], ready: str = "ready
     counts = {name: status.get(name) or 0 for name in (*names, "replicas", "readyReplicas")}
     for name in names:
         if counts[name] > counts["replicas"]:
-            yield invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
+            yield field.invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
     if counts["availableReplicas"] > counts["readyReplicas"]:
-        yield invalid(
+        yield field.invalid(
             "status.availableReplicas", counts["availableReplicas"], f"cannot be greater than {ready}"
         )
 
@@ -124,7 +118,9 @@ def validate_deployment(new: Document, old: Document | None, context: Context) -
     if deadline is not None:
         yield from validate_not_negative(spec, ("progressDeadlineSeconds",), "spec")
         if deadline <= (spec.get("minReadySeconds") or 0):
-            yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+            yield field.invalid(
+                "spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"
+            )
     yield from _validate_selector_kept(spec, before)
 
 
@@ -134,7 +130,7 @@ def _validate_deployment_strategy(strategy: Document) -> Errors:
     if kind == "Recreate":
         if rolling is not None:
             detail = "may not be specified when strategy `type` is 'Recreate'"
-            yield forbidden(f"{at}.rollingUpdate", detail)
+            yield field.forbidden(f"{at}.rollingUpdate", detail)
     elif kind == "RollingUpdate":
         if rolling is not None:
             yield from _validate_rolling_update(rolling, f"{at}.rollingUpdate", "25%", "25%")
@@ -145,7 +141,7 @@ def _validate_deployment_strategy(strategy: Document) -> Errors:
                 "MaxUnavailable": rolling.get("maxUnavailable", 0),
                 "MaxSurge": rolling.get("maxSurge", 0),
             }
-        yield not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("Recreate", "RollingUpdate"))
+        yield field.not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("Recreate", "RollingUpdate"))
 
 
 def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge: Any) -> Errors:
@@ -154,7 +150,7 @@ def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge
     yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
     if number_of(down) == 0 and number_of(extra) == 0:
-        yield invalid(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
+        yield field.invalid(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
     yield from validate_at_most_all(down, f"{at}.maxUnavailable")
 
 
@@ -218,7 +214,7 @@ def _validate_daemon_strategy(strategy: Document) -> Errors:
                 "MaxUnavailable": rolling.get("maxUnavailable", 0),
                 "MaxSurge": rolling.get("maxSurge", 0),
             }
-        yield not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("RollingUpdate", "OnDelete"))
+        yield field.not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("RollingUpdate", "OnDelete"))
 
 
 def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
@@ -228,9 +224,9 @@ def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
     yield from validate_at_most_all(down, f"{at}.maxUnavailable")
     yield from validate_at_most_all(extra, f"{at}.maxSurge")
     if number_of(down) and number_of(extra):
-        yield invalid(f"{at}.maxSurge", extra, "may not be set when maxUnavailable is non-zero")
+        yield field.invalid(f"{at}.maxSurge", extra, "may not be set when maxUnavailable is non-zero")
     if not number_of(down) and not number_of(extra):
-        yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield field.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def validate_stateful_set(new: Document, old: Document | None, context: Context) -> Errors:
@@ -248,7 +244,7 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
         return
     policy = spec.get("podManagementPolicy")
     if policy and policy not in ("OrderedReady", "Parallel"):
-        yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+        yield field.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     yield from _validate_stateful_strategy(spec.get("updateStrategy") or {})
     yield from _validate_retention(spec.get("persistentVolumeClaimRetentionPolicy"))
     yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
@@ -258,7 +254,7 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
         for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
         if service := spec.get("serviceName"):
-            yield from each_invalid("spec.serviceName", service, check_dns1123_label(service))
+            yield from field.each_invalid("spec.serviceName", service, check_dns1123_label(service))
     yield from _validate_selector(spec.get("selector"), "statefulset")
     yield from _validate_pods(_with_claims(spec), options, "StatefulSet")
     if before is not None:
@@ -291,7 +287,9 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
                 "Partition": rolling.get("partition") or 0,
                 "MaxUnavailable": rolling.get("maxUnavailable"),
             }
-            yield invalid(f"{at}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")
+            yield field.invalid(
+                f"{at}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'"
+            )
     elif kind == "RollingUpdate":
         yield from validate_not_negative(rolling or {}, ("partition",), f"{at}.rollingUpdate")
         down = (rolling or {}).get("maxUnavailable")
@@ -299,7 +297,7 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
             where = f"{at}.rollingUpdate.maxUnavailable"
             yield from validate_int_or_percent(down, where)
             if not number_of(down):
-                yield invalid(where, down, "cannot be 0")
+                yield field.invalid(where, down, "cannot be 0")
             yield from validate_at_most_all(down, where)
     else:
         shown = None
@@ -308,7 +306,9 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
                 "Partition": rolling.get("partition", 0),
                 "MaxUnavailable": rolling.get("maxUnavailable"),
             }
-        yield invalid(at, {"Type": kind, "RollingUpdate": shown}, "must be 'RollingUpdate' or 'OnDelete'")
+        yield field.invalid(
+            at, {"Type": kind, "RollingUpdate": shown}, "must be 'RollingUpdate' or 'OnDelete'"
+        )
 
 
 def _validate_retention(policy: Document | None) -> Errors:
@@ -316,18 +316,18 @@ def _validate_retention(policy: Document | None) -> Errors:
         value = (policy or {}).get(name)
         if value and value not in ("Retain", "Delete"):
             at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-            yield not_supported(at, value, ("Retain", "Delete"))
+            yield field.not_supported(at, value, ("Retain", "Delete"))
 
 
 def _validate_stateful_update(new: Document, old: Document) -> Errors:
     """Yield the fields of a StatefulSet that never change."""
     for name in ("serviceName", "podManagementPolicy"):
         if not same(new.get(name), old.get(name)):
-            yield invalid(f"spec.{name}", new.get(name) or "", IMMUTABLE)
+            yield field.invalid(f"spec.{name}", new.get(name) or "", IMMUTABLE)
     yield from _validate_selector_kept(new, old)
     if not same(new.get("volumeClaimTemplates"), old.get("volumeClaimTemplates")):
         shown = [_go_claim(claim) for claim in new.get("volumeClaimTemplates") or ()]
-        yield invalid("spec.volumeClaimTemplates", shown or None, IMMUTABLE)
+        yield field.invalid("spec.volumeClaimTemplates", shown or None, IMMUTABLE)
 
 
 def _go_claim(claim: Document) -> Document:
@@ -343,10 +343,10 @@ def validate_controller_revision(new: Document, old: Document | None, context: C
     """Yield what is wrong with a ControllerRevision: its data is there and never changes."""
     yield from validate_meta(new, old, context)
     if (new.get("revision") or 0) < 0:
-        yield invalid("revision", new["revision"], NOT_NEGATIVE)
+        yield field.invalid("revision", new["revision"], NOT_NEGATIVE)
     if new.get("data") is None:
-        yield required("data", "data is mandatory")
+        yield field.required("data", "data is mandatory")
     elif not isinstance(new["data"], dict):
-        yield required("data", "data must be a valid JSON object")
+        yield field.required("data", "data must be a valid JSON object")
     if old is not None and new.get("data") != old.get("data"):
-        yield invalid("data", new.get("data"), IMMUTABLE)
+        yield field.invalid("data", new.get("data"), IMMUTABLE)

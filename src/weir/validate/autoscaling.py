@@ -7,21 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.core.pod_template import validate_not_negative
 from weir.validate.core.resources import validate_container_resource_name
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    covered,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    settle,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import validate_meta
 from weir.values.names import check_dns1123_label, check_path_segment
 from weir.values.quantity import find_quantity
@@ -52,31 +41,35 @@ def validate_horizontal_pod_autoscaler(new: Document, old: Document | None, cont
         yield from validate_not_negative(status, ("currentReplicas", "desiredReplicas"), "status")
         return
     spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
-    yield from settle(_validate_spec(spec, before, context), _declared(spec, before))
+    yield from field.settle(_validate_spec(spec, before, context), _declared(spec, before))
 
 
 def _declared(spec: Document, before: Document | None) -> Errors:
     """What the rules declared beside the fields say; they leave what did not change alone."""
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 0 and (before is None or before.get("minReplicas") != least):
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 0")
+        yield field.invalid("spec.minReplicas", least, "must be greater than or equal to 0")
     if before is None or (before.get("maxReplicas") or 0) != most:
         if most == 0:
-            yield required("spec.maxReplicas")
+            yield field.required("spec.maxReplicas")
         elif most < 0:
-            yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
+            yield field.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
 
 
 def _validate_spec(spec: Document, before: Document | None, context: Context) -> Errors:
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 0:
-        yield from covered([invalid("spec.minReplicas", least, "must be greater than or equal to 0")])
+        yield from field.covered(
+            [field.invalid("spec.minReplicas", least, "must be greater than or equal to 0")]
+        )
     if most == 0:
-        yield from covered([required("spec.maxReplicas", "must be set and greater than 0")])
+        yield from field.covered([field.required("spec.maxReplicas", "must be set and greater than 0")])
     elif most < 0:
-        yield from covered([invalid("spec.maxReplicas", most, "must be greater than or equal to 1")])
+        yield from field.covered(
+            [field.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")]
+        )
     if least is not None and most < least:
-        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        yield field.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     target = spec.get("scaleTargetRef") or {}
     same = before is not None and all(
         ((before.get("scaleTargetRef") or {}).get(name) or "") == (target.get(name) or "")
@@ -95,7 +88,7 @@ def _validate_spec(spec: Document, before: Document | None, context: Context) ->
         yield from _validate_metric(metric, f"spec.metrics[{i}]", any_version=ratchet)
     if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         detail = "must specify at least one Object or External metric to support scaling to zero replicas"
-        yield forbidden("spec.metrics", detail)
+        yield field.forbidden("spec.metrics", detail)
     behavior = spec.get("behavior") or {}
     for way in ("scaleUp", "scaleDown"):
         if behavior.get(way) is not None:
@@ -110,11 +103,11 @@ def _validate_reference(found: Document, at: str, *, any_version: bool, core: bo
     for name in ("kind", "name"):
         value = found.get(name) or ""
         if not value:
-            yield required(f"{at}.{name}")
+            yield field.required(f"{at}.{name}")
         else:
-            yield from each_invalid(f"{at}.{name}", value, check_path_segment(value))
+            yield from field.each_invalid(f"{at}.{name}", value, check_path_segment(value))
     if not any_version and (problem := _version_problem(found, core=core)) is not None:
-        yield invalid(f"{at}.apiVersion", found.get("apiVersion") or "", problem)
+        yield field.invalid(f"{at}.apiVersion", found.get("apiVersion") or "", problem)
 
 
 def _version_problem(reference: Document, *, core: bool) -> str | None:
@@ -133,21 +126,21 @@ def _version_problem(reference: Document, *, core: bool) -> str | None:
 def _validate_metric(metric: Document, at: str, *, any_version: bool) -> Errors:
     kind = metric.get("type") or ""
     if not kind:
-        yield required(f"{at}.type", "must specify a metric source type")
+        yield field.required(f"{at}.type", "must specify a metric source type")
     if kind not in _SOURCES:
-        yield not_supported(f"{at}.type", kind, _SOURCES)
+        yield field.not_supported(f"{at}.type", kind, _SOURCES)
     present = [name for name in _ORDER if metric.get(name) is not None]
     if present:
         yield from _validate_source(present[0], metric[present[0]], f"{at}.{present[0]}", any_version)
     expected = _SOURCES.get(kind, "")
     if not expected:
-        yield not_supported(f"{at}.type", kind, _SOURCES)
+        yield field.not_supported(f"{at}.type", kind, _SOURCES)
     elif metric.get(expected) is None:
-        yield required(f"{at}.{expected}", _POPULATE)
+        yield field.required(f"{at}.{expected}", _POPULATE)
     if len(present) != 1:
         for name in present:
             if name != expected:
-                yield forbidden(f"{at}.{name}", "must populate the given metric source only")
+                yield field.forbidden(f"{at}.{name}", "must populate the given metric source only")
 
 
 def _validate_source(name: str, source: Document, at: str, any_version: bool) -> Errors:
@@ -160,54 +153,54 @@ def _validate_source(name: str, source: Document, at: str, any_version: bool) ->
     elif name == "containerResource":
         yield from _validate_container(source, at)
     elif not source.get("name"):
-        yield required(f"{at}.name", "must specify a resource name")
+        yield field.required(f"{at}.name", "must specify a resource name")
     yield from _validate_target(target, f"{at}.target")
     value, average, percent = (target.get(n) for n in ("value", "averageValue", "averageUtilization"))
     if name == "object" and value is None and average is None:
-        yield required(f"{at}.target.averageValue", "must set either a target value or averageValue")
+        yield field.required(f"{at}.target.averageValue", "must set either a target value or averageValue")
     elif name == "external":
         if value is None and average is None:
             detail = "must set either a target value for metric or a per-pod target"
-            yield required(f"{at}.target.averageValue", detail)
+            yield field.required(f"{at}.target.averageValue", detail)
         if value is not None and average is not None:
             detail = "may not set both a target value for metric and a per-pod target"
-            yield forbidden(f"{at}.target.value", detail)
+            yield field.forbidden(f"{at}.target.value", detail)
     elif name == "pods" and average is None:
-        yield required(f"{at}.target.averageValue", "must specify a positive target averageValue")
+        yield field.required(f"{at}.target.averageValue", "must specify a positive target averageValue")
     elif name in ("resource", "containerResource"):
         if percent is None and average is None:
             detail = "must set either a target raw value or a target utilization"
-            yield required(f"{at}.target.averageUtilization", detail)
+            yield field.required(f"{at}.target.averageUtilization", detail)
         if percent is not None and average is not None:
             detail = "may not set both a target raw value and a target utilization"
-            yield forbidden(f"{at}.target.averageValue", detail)
+            yield field.forbidden(f"{at}.target.averageValue", detail)
 
 
 def _validate_container(source: Document, at: str) -> Errors:
     resource, container = source.get("name") or "", source.get("container") or ""
     if not resource:
-        yield required(f"{at}.name", "must specify a resource name")
+        yield field.required(f"{at}.name", "must specify a resource name")
     else:
         yield from validate_container_resource_name(resource, f"{at}.name")
     if not container:
-        yield required(f"{at}.container", "must specify a container")
+        yield field.required(f"{at}.container", "must specify a container")
     else:
-        yield from each_invalid(f"{at}.container", container, check_dns1123_label(container))
+        yield from field.each_invalid(f"{at}.container", container, check_dns1123_label(container))
 
 
 def _validate_target(target: Document, at: str) -> Errors:
     kind = target.get("type") or ""
     if not kind:
-        yield required(f"{at}.type", "must specify a metric target type")
+        yield field.required(f"{at}.type", "must specify a metric target type")
     if kind not in ("Utilization", "Value", "AverageValue"):
-        yield invalid(f"{at}.type", Enum(kind), "must be either Utilization, Value, or AverageValue")
+        yield field.invalid(f"{at}.type", Enum(kind), "must be either Utilization, Value, or AverageValue")
     for name in ("value", "averageValue"):
         found = target.get(name)
         if found is not None and not _is_positive(found):
-            yield invalid(f"{at}.{name}", Enum(found), "must be positive")
+            yield field.invalid(f"{at}.{name}", Enum(found), "must be positive")
     percent = target.get("averageUtilization")
     if percent is not None and percent < 1:
-        yield invalid(f"{at}.averageUtilization", percent, "must be greater than 0")
+        yield field.invalid(f"{at}.averageUtilization", percent, "must be greater than 0")
 
 
 def _is_positive(text: Any) -> bool:
@@ -218,9 +211,9 @@ def _is_positive(text: Any) -> bool:
 def _validate_identifier(metric: Document, at: str) -> Errors:
     name = metric.get("name") or ""
     if not name:
-        yield required(f"{at}.name", "must specify a metric name")
+        yield field.required(f"{at}.name", "must specify a metric name")
     else:
-        yield from each_invalid(f"{at}.name", name, check_path_segment(name))
+        yield from field.each_invalid(f"{at}.name", name, check_path_segment(name))
 
 
 # ── behavior ─────────────────────────────────────────────────────────────────────────────────────
@@ -229,28 +222,32 @@ def _validate_identifier(metric: Document, at: str) -> Errors:
 def _validate_rules(rules: Document, at: str, *, raw: bool) -> Errors:
     window, select = rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy")
     if window is not None and window < 0:
-        yield invalid(f"{at}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
+        yield field.invalid(
+            f"{at}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"
+        )
     if window is not None and window > MAX_STABILIZATION_WINDOW_SECONDS:
         detail = f"must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}"
-        yield invalid(f"{at}.stabilizationWindowSeconds", window, detail)
+        yield field.invalid(f"{at}.stabilizationWindowSeconds", window, detail)
     if select is not None and select not in _SELECT:
-        yield not_supported(f"{at}.selectPolicy", select, _SELECT)
+        yield field.not_supported(f"{at}.selectPolicy", select, _SELECT)
     policies = rules.get("policies")
     if not policies and not (raw and policies is None):
-        yield required(f"{at}.policies", "must specify at least one Policy")
+        yield field.required(f"{at}.policies", "must specify at least one Policy")
     for i, policy in enumerate(policies or ()):
         yield from _validate_policy(policy, f"{at}.policies[{i}]")
     tolerance = rules.get("tolerance")
     if tolerance is not None and (found := find_quantity(str(tolerance))) is not None and found.sign < 0:
-        yield invalid(f"{at}.tolerance", str(tolerance), "must be greater than or equal to 0")
+        yield field.invalid(f"{at}.tolerance", str(tolerance), "must be greater than or equal to 0")
 
 
 def _validate_policy(policy: Document, at: str) -> Errors:
     if (kind := policy.get("type") or "") not in _POLICIES:
-        yield not_supported(f"{at}.type", kind, _POLICIES)
+        yield field.not_supported(f"{at}.type", kind, _POLICIES)
     if (value := policy.get("value") or 0) <= 0:
-        yield invalid(f"{at}.value", value, "must be greater than zero")
+        yield field.invalid(f"{at}.value", value, "must be greater than zero")
     if (period := policy.get("periodSeconds") or 0) <= 0:
-        yield invalid(f"{at}.periodSeconds", period, "must be greater than zero")
+        yield field.invalid(f"{at}.periodSeconds", period, "must be greater than zero")
     if period > MAX_PERIOD_SECONDS:
-        yield invalid(f"{at}.periodSeconds", period, f"must be less than or equal to {MAX_PERIOD_SECONDS}")
+        yield field.invalid(
+            f"{at}.periodSeconds", period, f"must be less than or equal to {MAX_PERIOD_SECONDS}"
+        )

@@ -8,16 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from weir.validate.field import (
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from weir.validate import field
+from weir.validate.field import Document, Errors
 from weir.values.names import byte_length, check_label_key
 
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -36,36 +28,36 @@ def validate_conditions(conditions: list[Document], at: str) -> Errors:
     for i, condition in enumerate(conditions):
         where, kind = f"{at}[{i}]", condition.get("type") or ""
         if kind in seen:
-            yield duplicate(where, kind)
+            yield field.duplicate(where, kind)
         seen[kind] = i
         yield from _validate_condition(condition, kind, where)
 
 
 def _validate_condition(condition: Document, kind: str, at: str) -> Errors:
     if kind:
-        yield from each_invalid(f"{at}.type", kind, check_label_key(kind))
+        yield from field.each_invalid(f"{at}.type", kind, check_label_key(kind))
     else:
-        yield required(f"{at}.type", "is required")
+        yield field.required(f"{at}.type", "is required")
     status = condition.get("status") or ""
     if not status:
-        yield required(f"{at}.status")
+        yield field.required(f"{at}.status")
     elif status not in _STATUSES:
-        yield not_supported(f"{at}.status", status, _STATUSES)
+        yield field.not_supported(f"{at}.status", status, _STATUSES)
     if (condition.get("observedGeneration") or 0) < 0:
-        yield invalid(
+        yield field.invalid(
             f"{at}.observedGeneration",
             condition["observedGeneration"],
             "must be greater than or equal to zero",
         )
     if not condition.get("lastTransitionTime"):
-        yield required(f"{at}.lastTransitionTime")
+        yield field.required(f"{at}.lastTransitionTime")
     reason = condition.get("reason") or ""
     if not reason:
-        yield required(f"{at}.reason")
+        yield field.required(f"{at}.reason")
     else:
         if byte_length(reason) > 1024:
-            yield too_long(f"{at}.reason", 1024)
+            yield field.too_long(f"{at}.reason", 1024)
         if not _match_reason(reason):
-            yield invalid(f"{at}.reason", reason, _REASON_MESSAGE)
+            yield field.invalid(f"{at}.reason", reason, _REASON_MESSAGE)
     if byte_length(condition.get("message") or "") > 32768:
-        yield too_long(f"{at}.message", 32768)
+        yield field.too_long(f"{at}.message", 32768)

@@ -5,12 +5,8 @@ Spec: apiserver.md 13 (Lease).
 
 from __future__ import annotations
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    invalid,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Errors
 from weir.validate.meta import (
     validate_generic_meta,
 )
@@ -22,6 +18,6 @@ def validate_lease(new: Document, old: Document | None, context: Context) -> Err
     spec = new.get("spec") or {}
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
-        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        yield field.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if transitions is not None and transitions < 0:
-        yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+        yield field.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")

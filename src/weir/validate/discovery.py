@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.addresses import check_ip, check_usable_ip, find_ip
 from weir.validate.core.service import PROTOCOLS
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    too_many,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
 from weir.values.names import (
     check_dns1123_label,
@@ -33,11 +24,11 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     yield from validate_meta(new, old, context)
     kind, endpoints = new.get("addressType") or "", new.get("endpoints") or []
     if not kind:
-        yield required("addressType")
+        yield field.required("addressType")
     elif kind not in _ADDRESS_TYPES:
-        yield not_supported("addressType", kind, _ADDRESS_TYPES)
+        yield field.not_supported("addressType", kind, _ADDRESS_TYPES)
     if len(endpoints) > 1000:
-        yield too_many("endpoints", len(endpoints), 1000)
+        yield field.too_many("endpoints", len(endpoints), 1000)
     for i, endpoint in enumerate(endpoints):
         # The type cannot change, so what is wrong with a new one is not also wrong with every address.
         yield from _validate_endpoint(endpoint, (old or new).get("addressType") or "", f"endpoints[{i}]")
@@ -46,42 +37,44 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     for i, port in enumerate(ports):
         name = port.get("name") or ""
         if name:
-            yield from each_invalid(f"ports[{i}].name", name, check_dns1123_label(name))
+            yield from field.each_invalid(f"ports[{i}].name", name, check_dns1123_label(name))
         if name in names:
-            yield duplicate(f"ports[{i}].name", name)
+            yield field.duplicate(f"ports[{i}].name", name)
         names.add(name)
         if (protocol := port.get("protocol") or "TCP") not in PROTOCOLS:
-            yield not_supported(f"ports[{i}].protocol", protocol, PROTOCOLS)
+            yield field.not_supported(f"ports[{i}].protocol", protocol, PROTOCOLS)
         if (application := port.get("appProtocol")) is not None:
-            yield from each_invalid(f"ports[{i}].appProtocol", application, check_label_key(application))
+            yield from field.each_invalid(
+                f"ports[{i}].appProtocol", application, check_label_key(application)
+            )
     if old is not None and kind != (old.get("addressType") or ""):
-        yield invalid("addressType", None, IMMUTABLE)
+        yield field.invalid("addressType", None, IMMUTABLE)
 
 
 def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
     addresses = endpoint.get("addresses") or []
     if not addresses:
-        yield required(f"{at}.addresses")
+        yield field.required(f"{at}.addresses")
     elif len(addresses) > 100:
-        yield too_many(f"{at}.addresses", len(addresses), 100)
+        yield field.too_many(f"{at}.addresses", len(addresses), 100)
     for a, address in enumerate(addresses):
         found = find_ip(address)
         if kind == "FQDN":
-            yield from each_invalid(f"{at}.addresses[{a}]", address, check_dns1123_subdomain(address))
+            yield from field.each_invalid(f"{at}.addresses[{a}]", address, check_dns1123_subdomain(address))
         elif found is None:
-            yield from each_invalid(f"{at}.addresses[{a}]", address, check_ip(address))
+            yield from field.each_invalid(f"{at}.addresses[{a}]", address, check_ip(address))
         else:
             if kind in ("IPv4", "IPv6") and f"IPv{found.version}" != kind:
-                yield invalid(f"{at}.addresses", address, f"must be an {kind} address")
-            yield from each_invalid(f"{at}.addresses[{a}]", address, check_usable_ip(address))
+                yield field.invalid(f"{at}.addresses", address, f"must be an {kind} address")
+            yield from field.each_invalid(f"{at}.addresses[{a}]", address, check_usable_ip(address))
     if (node := endpoint.get("nodeName")) is not None:
-        yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
+        yield from field.each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
     topology = endpoint.get("deprecatedTopology")
     if topology:
         yield from validate_labels(topology, f"{at}.deprecatedTopology")
     yield from _validate_hints(endpoint.get("hints") or {}, f"{at}.hints")
     if (hostname := endpoint.get("hostname")) is not None:
-        yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
+        yield from field.each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
 
 
 def _validate_hints(hints: Document, at: str) -> Errors:
@@ -92,12 +85,12 @@ def _validate_hints(hints: Document, at: str) -> Errors:
     ):
         wanted = hints.get(part) or []
         if len(wanted) > most:
-            yield too_many(f"{at}.{part}", len(wanted), most)
+            yield field.too_many(f"{at}.{part}", len(wanted), most)
             continue
         names: set[str] = set()
         for i, hint in enumerate(wanted):
             name = hint.get("name") or ""
             if name in names:
-                yield duplicate(f"{at}.{part}[{i}].name", name)
+                yield field.duplicate(f"{at}.{part}[{i}].name", name)
             names.add(name)
-            yield from each_invalid(f"{at}.{part}[{i}].name", name, check(name))
+            yield from field.each_invalid(f"{at}.{part}[{i}].name", name, check(name))

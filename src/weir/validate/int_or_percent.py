@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.core.resources import NOT_NEGATIVE
-from weir.validate.field import (
-    Errors,
-    invalid,
-)
+from weir.validate.field import Errors
 
 _match_percent = re.compile(r"[0-9]+%").fullmatch
 PERCENT: Final = (
@@ -22,9 +20,9 @@ def validate_int_or_percent(value: Any, at: str) -> Errors:
     """Yield what is wrong with a count that may be a percentage."""
     if isinstance(value, str):
         if not _match_percent(value):
-            yield invalid(at, value, PERCENT)
+            yield field.invalid(at, value, PERCENT)
     elif value < 0:
-        yield invalid(at, value, NOT_NEGATIVE)
+        yield field.invalid(at, value, NOT_NEGATIVE)
 
 
 def number_of(value: Any) -> int:
@@ -37,4 +35,4 @@ def number_of(value: Any) -> int:
 def validate_at_most_all(value: Any, at: str) -> Errors:
     """Yield that a percentage is more than everything."""
     if isinstance(value, str) and _match_percent(value) and number_of(value) > 100:
-        yield invalid(at, value, "must not be greater than 100%")
+        yield field.invalid(at, value, "must not be greater than 100%")

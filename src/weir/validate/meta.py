@@ -11,17 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from weir.caches import bounded
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    required,
-    too_long,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.values.names import (
     Messages,
     byte_length,
@@ -47,24 +38,24 @@ def validate_object_meta(
 ) -> Errors:
     """Yield what is wrong with the metadata of a new object."""
     if prefix := meta.get("generateName"):
-        yield from each_invalid(f"{at}.generateName", prefix, check_generated(check_name, prefix))
+        yield from field.each_invalid(f"{at}.generateName", prefix, check_generated(check_name, prefix))
     name = meta.get("name")
     if not name:
         # A file may leave the name to generateName; the server has already generated it before validation.
         if not (prefix and context.raw):
-            yield required(f"{at}.name", "name or generateName is required")
+            yield field.required(f"{at}.name", "name or generateName is required")
     elif messages := check_name(name):
-        yield from each_invalid(f"{at}.name", name, messages)
+        yield from field.each_invalid(f"{at}.name", name, messages)
     namespace = meta.get("namespace")
     if not context.namespaced:
         pass  # the server drops a namespace from what has none
     elif namespace:
         if messages := check_dns1123_label(namespace):
-            yield from each_invalid(f"{at}.namespace", namespace, messages)
+            yield from field.each_invalid(f"{at}.namespace", namespace, messages)
     elif not context.raw:
-        yield required(f"{at}.namespace")
+        yield field.required(f"{at}.namespace")
     if (meta.get("generation") or 0) < 0:
-        yield invalid(f"{at}.generation", meta["generation"], "must be greater than or equal to 0")
+        yield field.invalid(f"{at}.generation", meta["generation"], "must be greater than or equal to 0")
     yield from _validate_shared(meta, at)
     if finalizers := meta.get("finalizers"):
         yield from _validate_finalizers(finalizers, f"{at}.finalizers")
@@ -88,9 +79,9 @@ def validate_labels(labels: Document, at: str) -> Errors:
         return
     for key in sorted(labels) if len(labels) > 1 else labels:
         if messages := check_label_key(key):
-            yield from each_invalid(at, key, messages)
+            yield from field.each_invalid(at, key, messages)
         if messages := check_label_value(labels[key]):
-            yield from each_invalid(at, labels[key], messages)
+            yield from field.each_invalid(at, labels[key], messages)
 
 
 @bounded(4096)
@@ -103,10 +94,10 @@ def validate_annotations(annotations: Document, at: str) -> Errors:
     total = 0
     for key in sorted(annotations):
         if messages := check_label_key(key.lower()):
-            yield from each_invalid(at, key, messages)
+            yield from field.each_invalid(at, key, messages)
         total += byte_length(key) + byte_length(annotations[key])
     if total > ANNOTATIONS_MAX_BYTES:
-        yield too_long(at, ANNOTATIONS_MAX_BYTES)
+        yield field.too_long(at, ANNOTATIONS_MAX_BYTES)
 
 
 def _validate_owner_references(owners: list[Document], at: str) -> Errors:
@@ -114,22 +105,24 @@ def _validate_owner_references(owners: list[Document], at: str) -> Errors:
     for i, owner in enumerate(owners):
         group, _, version = (owner.get("apiVersion") or "").rpartition("/")
         if not owner.get("apiVersion"):
-            yield required(f"{at}[{i}].apiVersion", "must not be empty")
+            yield field.required(f"{at}[{i}].apiVersion", "must not be empty")
         elif owner["apiVersion"].count("/") > 1:
             detail = "must be <group>/<version> or <version>"
-            yield invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], detail)
+            yield field.invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], detail)
         elif not version:
-            yield invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], "version must not be empty")
+            yield field.invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], "version must not be empty")
         for name in ("kind", "name", "uid"):
             if not owner.get(name):
-                yield required(f"{at}[{i}].{name}", "must not be empty")
+                yield field.required(f"{at}[{i}].{name}", "must not be empty")
         if (group, version, owner.get("kind")) == ("", "v1", "Event"):
             shown = f"{group}/{version}, Kind={owner['kind']}"
-            yield invalid(f"{at}[{i}]", _owner_reference(owner), f"{shown} is disallowed from being an owner")
+            yield field.invalid(
+                f"{at}[{i}]", _owner_reference(owner), f"{shown} is disallowed from being an owner"
+            )
         if owner.get("controller"):
             name = f"{owner.get('kind') or ''}/{owner.get('name') or ''}"
             if controller is not None:
-                yield invalid(
+                yield field.invalid(
                     at,
                     [_owner_reference(each) for each in owners],
                     'Only one reference can have Controller set to true. Found "true" in references for '
@@ -145,29 +138,29 @@ def _owner_reference(owner: Document) -> Document:
 
 def _validate_finalizers(finalizers: list[str], at: str) -> Errors:
     for finalizer in finalizers:
-        yield from each_invalid(at, finalizer, check_label_key(finalizer))
+        yield from field.each_invalid(at, finalizer, check_label_key(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
-        yield invalid(at, finalizers, detail)
+        yield field.invalid(at, finalizers, detail)
     yield from _validate_finalizer_names(finalizers, at)
 
 
 def _validate_finalizer_names(finalizers: Iterable[str], at: str) -> Errors:
     for i, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            yield invalid(f"{at}[{i}]", finalizer, NOT_A_FINALIZER)
+            yield field.invalid(f"{at}[{i}]", finalizer, NOT_A_FINALIZER)
 
 
 def _validate_managed_fields(entries: list[Document], at: str) -> Errors:
     for i, entry in enumerate(entries):
         if entry.get("operation") not in ("Apply", "Update"):
-            yield invalid(
+            yield field.invalid(
                 f"{at}[{i}].operation", Enum(entry.get("operation") or ""), "must be `Apply` or `Update`"
             )
         if entry.get("fieldsType") not in (None, "", "FieldsV1"):
-            yield invalid(f"{at}[{i}].fieldsType", entry["fieldsType"], "must be `FieldsV1`")
+            yield field.invalid(f"{at}[{i}].fieldsType", entry["fieldsType"], "must be `FieldsV1`")
         if byte_length(entry.get("manager") or "") > FIELD_MANAGER_MAX_BYTES:
-            yield too_long(f"{at}[{i}].manager", FIELD_MANAGER_MAX_BYTES)
+            yield field.too_long(f"{at}[{i}].manager", FIELD_MANAGER_MAX_BYTES)
 
 
 def validate_object_meta_update(new: Document, old: Document, at: str = "metadata") -> Errors:
@@ -175,14 +168,14 @@ def validate_object_meta_update(new: Document, old: Document, at: str = "metadat
     finalizers = new.get("finalizers") or ()
     if old.get("deletionTimestamp") and (added := sorted(set(finalizers) - set(old.get("finalizers") or ()))):
         listed = ", ".join(map(quote, added))
-        yield forbidden(
+        yield field.forbidden(
             f"{at}.finalizers",
             "no new finalizers can be added if the object is being deleted, found new finalizers "
             f"[]string{{{listed}}}",
         )
     generation = new.get("generation")
     if generation is not None and generation < (old.get("generation") or 0):
-        yield invalid(f"{at}.generation", generation, "must not be decremented")
+        yield field.invalid(f"{at}.generation", generation, "must not be decremented")
     for name in (
         "name",
         "namespace",
@@ -196,7 +189,7 @@ def validate_object_meta_update(new: Document, old: Document, at: str = "metadat
         value = new.get(name)
         if value is not None and value != old.get(name):
             shown = value if name in ("name", "namespace", "deletionGracePeriodSeconds") else Enum(value)
-            yield invalid(f"{at}.{name}", shown, IMMUTABLE)
+            yield field.invalid(f"{at}.{name}", shown, IMMUTABLE)
     yield from _validate_shared(new, at)
     if finalizers:
         yield from _validate_finalizers(list(finalizers), f"{at}.finalizers")
@@ -216,7 +209,7 @@ def validate_template_meta(meta: Document, at: str) -> Errors:
         yield from validate_labels(labels, f"{at}.labels")
     for name in _META_FIELDS:
         if meta.get(name) not in (None, "", 0):
-            yield forbidden(f"{at}.{name}", "cannot be set")
+            yield field.forbidden(f"{at}.{name}", "cannot be set")
 
 
 def validate_meta(

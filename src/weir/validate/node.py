@@ -5,16 +5,10 @@ Spec: core.md 2.7: its tolerations never take gated operators.
 
 from __future__ import annotations
 
+from weir.validate import field
 from weir.validate.core.resources import validate_container_resources
 from weir.validate.core.tolerations import validate_tolerations
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    duplicate,
-    invalid,
-    required,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.gonames import go_struct
 from weir.validate.meta import (
     IMMUTABLE,
@@ -39,12 +33,12 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
     seen: set[tuple[tuple[str, object], ...]] = set()
     for i, toleration in enumerate(tolerations):
         if (same := tuple(sorted(toleration.items()))) in seen:
-            yield duplicate(f"scheduling.tolerations[{i}]", go_struct("Toleration", toleration))
+            yield field.duplicate(f"scheduling.tolerations[{i}]", go_struct("Toleration", toleration))
         seen.add(same)
     if not handler:
-        yield required("handler")
+        yield field.required("handler")
     else:
         for message in check_dns1123_label(handler):
-            yield invalid("handler", handler, message.replace("63 characters", "63 bytes"))
+            yield field.invalid("handler", handler, message.replace("63 characters", "63 bytes"))
     if old is not None and handler != (old.get("handler") or ""):
-        yield invalid("handler", None, IMMUTABLE)
+        yield field.invalid("handler", None, IMMUTABLE)

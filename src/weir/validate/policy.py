@@ -5,15 +5,10 @@ Spec: upstream's rules for disruption budgets.
 
 from __future__ import annotations
 
+from weir.validate import field
 from weir.validate.conditions import validate_conditions
 from weir.validate.core.pod_template import validate_not_negative
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    invalid,
-    not_supported,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.int_or_percent import validate_at_most_all, validate_int_or_percent
 from weir.validate.label_selector import selector_json, validate_label_selector
 from weir.validate.meta import (
@@ -46,7 +41,7 @@ def _validate_budget(new: Document) -> Errors:
             "MaxUnavailable": most,
             "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
         }
-        yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+        yield field.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for name, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
             yield from validate_int_or_percent(value, f"spec.{name}")
@@ -54,4 +49,6 @@ def _validate_budget(new: Document) -> Errors:
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+        yield field.not_supported(
+            "spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")
+        )

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    FieldError,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Errors, FieldError
 from weir.validate.label_selector import is_sound, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.values.names import check_dns1123_subdomain, check_path_segment
@@ -39,7 +31,7 @@ def validate_cluster_role(new: Document, old: Document | None, context: Context)
     if (aggregation := new.get("aggregationRule")) is not None:
         selectors = aggregation.get("clusterRoleSelectors") or []
         if not selectors:
-            yield required(
+            yield field.required(
                 "aggregationRule.clusterRoleSelectors",
                 "at least one clusterRoleSelector required if aggregationRule is non-nil",
             )
@@ -47,7 +39,7 @@ def validate_cluster_role(new: Document, old: Document | None, context: Context)
             at = f"aggregationRule.clusterRoleSelectors[{i}]"
             yield from validate_label_selector(selector, at)
             if not is_sound(selector):
-                yield invalid(at, None, "invalid label selector.")
+                yield field.invalid(at, None, "invalid label selector.")
     yield from _validate_verbs(new.get("rules") or [])
 
 
@@ -60,7 +52,7 @@ def _validate_verbs(rules: list[Document]) -> Errors:
     """Yield rules without verbs, which the server notices last."""
     for i, rule in enumerate(rules):
         if not rule.get("verbs"):
-            yield required(f"rules[{i}].verbs")
+            yield field.required(f"rules[{i}].verbs")
 
 
 def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
@@ -68,15 +60,15 @@ def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
     if urls:
         if namespaced:
             detail = "namespaced rules cannot apply to non-resource URLs"
-            yield invalid(f"{at}.nonResourceURLs", urls, detail)
+            yield field.invalid(f"{at}.nonResourceURLs", urls, detail)
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
             detail = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid(f"{at}.nonResourceURLs", urls, detail)
+            yield field.invalid(f"{at}.nonResourceURLs", urls, detail)
         return
     if not rule.get("apiGroups"):
-        yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+        yield field.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        yield required(f"{at}.resources", "resource rules must supply at least one resource")
+        yield field.required(f"{at}.resources", "resource rules must supply at least one resource")
 
 
 def validate_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
@@ -109,19 +101,19 @@ def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
         reference = new.get("roleRef") or {}
         shown = {"APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
                  "Name": reference.get("name") or ""}  # fmt: skip
-        yield invalid("roleRef", shown, IMMUTABLE)
+        yield field.invalid("roleRef", shown, IMMUTABLE)
 
 
 def _validate_reference(reference: Document, kinds: tuple[str, ...], missing: list[FieldError]) -> Errors:
     if (reference.get("apiGroup") or _GROUP) != _GROUP:
-        yield not_supported("roleRef.apiGroup", reference["apiGroup"], (_GROUP,))
+        yield field.not_supported("roleRef.apiGroup", reference["apiGroup"], (_GROUP,))
     if (reference.get("kind") or "") not in kinds:
-        yield not_supported("roleRef.kind", reference.get("kind") or "", kinds)
+        yield field.not_supported("roleRef.kind", reference.get("kind") or "", kinds)
     name = reference.get("name") or ""
     if not name:
-        missing.append(required("roleRef.name"))
+        missing.append(field.required("roleRef.name"))
     else:
-        yield from each_invalid("roleRef.name", name, check_path_segment(name))
+        yield from field.each_invalid("roleRef.name", name, check_path_segment(name))
 
 
 def _validate_subjects(subjects: list[Document], missing: list[FieldError], *, cluster: bool) -> Errors:
@@ -129,16 +121,16 @@ def _validate_subjects(subjects: list[Document], missing: list[FieldError], *, c
         at, kind, name = f"subjects[{i}]", subject.get("kind") or "", subject.get("name") or ""
         group = subject.get("apiGroup")
         if not name:
-            missing.append(required(f"{at}.name"))
+            missing.append(field.required(f"{at}.name"))
         if kind == "ServiceAccount":
             if name:
-                yield from each_invalid(f"{at}.name", name, check_dns1123_subdomain(name))
+                yield from field.each_invalid(f"{at}.name", name, check_dns1123_subdomain(name))
             if group:
-                yield not_supported(f"{at}.apiGroup", group, ("",))
+                yield field.not_supported(f"{at}.apiGroup", group, ("",))
             if cluster and not subject.get("namespace"):
-                yield required(f"{at}.namespace")
+                yield field.required(f"{at}.namespace")
         elif kind in ("User", "Group"):
             if group and group != _GROUP:
-                yield not_supported(f"{at}.apiGroup", group, (_GROUP,))
+                yield field.not_supported(f"{at}.apiGroup", group, (_GROUP,))
         else:
-            yield not_supported(f"{at}.kind", kind, ("ServiceAccount", "User", "Group"))
+            yield field.not_supported(f"{at}.kind", kind, ("ServiceAccount", "User", "Group"))

@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import (
     IMMUTABLE,
     validate_meta,
@@ -33,9 +25,9 @@ def validate_priority_class(new: Document, old: Document | None, context: Contex
     value, policy = new.get("value") or 0, new.get("preemptionPolicy")
     if old is not None:
         if value != (old.get("value") or 0):
-            yield forbidden("value", "may not be changed in an update.")
+            yield field.forbidden("value", "may not be changed in an update.")
         if (policy or "PreemptLowerPriority") != (old.get("preemptionPolicy") or "PreemptLowerPriority"):
-            yield invalid("preemptionPolicy", Enum(policy or ""), IMMUTABLE)
+            yield field.invalid("preemptionPolicy", Enum(policy or ""), IMMUTABLE)
         return
     name = (new.get("metadata") or {}).get("name") or ""
     if name.startswith("system-"):
@@ -47,11 +39,13 @@ def validate_priority_class(new: Document, old: Document | None, context: Contex
                 else "priority class names with 'system-' prefix are reserved for system use only. error: "
                 f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
             )
-            yield forbidden("metadata.name", detail)
+            yield field.forbidden("metadata.name", detail)
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        yield forbidden("value", detail)
+        yield field.forbidden("value", detail)
     if policy is not None and policy not in _PREEMPTION:
         yield (
-            not_supported("preemptionPolicy", policy, _PREEMPTION) if policy else required("preemptionPolicy")
+            field.not_supported("preemptionPolicy", policy, _PREEMPTION)
+            if policy
+            else field.required("preemptionPolicy")
         )

@@ -7,16 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate import field
 from weir.validate.batch.job import validate_job_spec
 from weir.validate.core.pod_template import validate_not_negative
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.label_selector import selector_json
 from weir.validate.meta import validate_meta
 from weir.validate.ratchet import Options, pod_options
@@ -39,14 +33,14 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     yield from _validate_time_zone(spec)
     policy = spec.get("concurrencyPolicy")
     if policy and policy not in _CONCURRENCY:
-        yield not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY)
+        yield field.not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY)
     yield from _validate_job_template(spec.get("jobTemplate") or {}, "spec.jobTemplate", options)
     yield from validate_not_negative(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
     name = (new.get("metadata") or {}).get("name") or ""
     if old is None and len(name) > _CRON_NAME_MAX:
-        yield invalid("metadata.name", name, f"must be no more than {_CRON_NAME_MAX} characters")
+        yield field.invalid("metadata.name", name, f"must be no more than {_CRON_NAME_MAX} characters")
     if not schedule:
-        yield required("spec.schedule")
+        yield field.required("spec.schedule")
 
 
 def _pod_template(spec: Document) -> Document:
@@ -59,22 +53,22 @@ def _validate_job_template(template: Document, at: str, options: Options) -> Err
     yield from validate_job_spec(spec, f"{at}.spec", options)
     if spec.get("selector") is not None:
         detail = "`selector` will be auto-generated"
-        yield invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
+        yield field.invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
     if spec.get("manualSelector"):
-        yield not_supported(f"{at}.spec.manualSelector", True, ("nil", "false"))
+        yield field.not_supported(f"{at}.spec.manualSelector", True, ("nil", "false"))
 
 
 def _validate_schedule(schedule: str, time_zone: str | None) -> Errors:
     try:
         parse_schedule(schedule)
     except CronError as error:
-        yield invalid("spec.schedule", schedule, str(error))
+        yield field.invalid("spec.schedule", schedule, str(error))
     if "TZ" in schedule and time_zone is not None:
         detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        yield invalid("spec.schedule", schedule, detail)
+        yield field.invalid("spec.schedule", schedule, detail)
     elif "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        yield invalid("spec.schedule", schedule, detail)
+        yield field.invalid("spec.schedule", schedule, detail)
 
 
 def _validate_time_zone(spec: Document) -> Errors:
@@ -82,9 +76,9 @@ def _validate_time_zone(spec: Document) -> Errors:
     if zone is None:
         return
     if not zone:
-        yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+        yield field.invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
     elif zone.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield invalid("spec.timeZone", zone, detail)
+        yield field.invalid("spec.timeZone", zone, detail)
     elif not is_time_zone(zone):
-        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+        yield field.invalid("spec.timeZone", zone, f"unknown time zone {zone}")

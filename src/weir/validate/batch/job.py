@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.batch.job_policies import validate_failure_policy, validate_success_policy
 from weir.validate.core.pod_template import MISMATCH, validate_not_negative, validate_template
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.gonames import equal, go_struct
 from weir.validate.label_selector import is_sound, selector_json, selects, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
@@ -53,7 +45,7 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
         name = (new.get("metadata") or {}).get("name") or ""
         last = f"{name}-{spec['completions'] - 1}"
         if check_dns1123_label(last):
-            yield invalid(
+            yield field.invalid(
                 "metadata.name", name, f"will not able to create pod with invalid DNS label: {last}"
             )
     if before is not None and old is not None:
@@ -66,14 +58,16 @@ def _validate_job_status(new: Document, before: Document) -> Errors:
         status, ("active", "ready", "terminating", "succeeded", "failed"), "status"
     )
     if (status.get("ready") or 0) > (status.get("active") or 0):
-        yield invalid("status.ready", status["ready"], "cannot set more ready pods than active")
+        yield field.invalid("status.ready", status["ready"], "cannot set more ready pods than active")
     for name in ("failed", "succeeded"):
         if (status.get(name) or 0) < (before.get(name) or 0):
-            yield invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter")
+            yield field.invalid(
+                f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"
+            )
     started = before.get("startTime")
     if started and status.get("startTime") != started and not (new.get("spec") or {}).get("suspend"):
         shown = None if status.get("startTime") is None else Enum(status["startTime"])
-        yield invalid("status.startTime", shown, "field is immutable for unsuspended job once set")
+        yield field.invalid("status.startTime", shown, "field is immutable for unsuspended job once set")
 
 
 def _validate_generated_selector(spec: Document, context: Context, *, updated: bool) -> Errors:
@@ -82,12 +76,14 @@ def _validate_generated_selector(spec: Document, context: Context, *, updated: b
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if selector is None:
         if spec.get("manualSelector") or updated:  # a new job gets its own before it is looked at
-            yield required("spec.selector")
-            yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
+            yield field.required("spec.selector")
+            yield field.invalid(
+                "spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH
+            )
         return
     yield from validate_label_selector(selector, "spec.selector")
     if is_sound(selector) and not selects(selector, labels) and not context.raw:
-        yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
+        yield field.invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
 
 
 def validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
@@ -105,7 +101,7 @@ def validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
         at,
     )
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
-        yield required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        yield field.required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if (manager := spec.get("managedBy")) is not None:
         yield from _validate_manager(manager, f"{at}.managedBy")
     yield from _validate_completion_mode(spec, at)
@@ -114,50 +110,50 @@ def validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
     replacement = spec.get("podReplacementPolicy")
     allowed = _REPLACEMENT if spec.get("podFailurePolicy") is None else ("Failed",)
     if replacement is not None and replacement not in allowed:
-        yield not_supported(f"{at}.podReplacementPolicy", replacement, allowed)
+        yield field.not_supported(f"{at}.podReplacementPolicy", replacement, allowed)
     template = spec.get("template") or {}
     yield from validate_template(template, f"{at}.template", options)
     policy = (template.get("spec") or {}).get("restartPolicy") or "Always"
     if policy == "Always":
-        yield required(f"{at}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+        yield field.required(f"{at}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        yield not_supported(f"{at}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+        yield field.not_supported(f"{at}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
         detail = 'only "Never" is supported when podFailurePolicy is specified'
-        yield invalid(f"{at}.template.spec.restartPolicy", policy, detail)
+        yield field.invalid(f"{at}.template.spec.restartPolicy", policy, detail)
 
 
 def _validate_manager(manager: str, at: str) -> Errors:
     if not manager:
-        yield required(at)
+        yield field.required(at)
         return
     for part, message in check_domain_prefixed_path(manager):
-        yield invalid(at, part, message)
+        yield field.invalid(at, part, message)
     if byte_length(manager) > 63:
-        yield too_long(at, 63)
+        yield field.too_long(at, 63)
 
 
 def _validate_completion_mode(spec: Document, at: str) -> Errors:
     mode = spec.get("completionMode")
     if mode is not None and mode not in _COMPLETION_MODES:
-        yield not_supported(f"{at}.completionMode", mode, _COMPLETION_MODES)
+        yield field.not_supported(f"{at}.completionMode", mode, _COMPLETION_MODES)
     if mode in (None, "NonIndexed"):
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(name) is not None:
-                yield invalid(f"{at}.{name}", spec[name], "requires indexed completion mode")
+                yield field.invalid(f"{at}.{name}", spec[name], "requires indexed completion mode")
     if mode != "Indexed":
         return
     completions, limit = spec.get("completions"), spec.get("maxFailedIndexes")
     # With neither count given, both default to 1.
     if completions is None and spec.get("parallelism") is not None:
-        yield required(f"{at}.completions", "when completion mode is Indexed")
+        yield field.required(f"{at}.completions", "when completion mode is Indexed")
     if (spec.get("parallelism") or 0) > _MAX_INDEXES:
         detail = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"
-        yield invalid(f"{at}.parallelism", spec["parallelism"], detail)
+        yield field.invalid(f"{at}.parallelism", spec["parallelism"], detail)
     if limit is not None and limit > _MAX_INDEXES:
-        yield invalid(f"{at}.maxFailedIndexes", limit, f"must be less than or equal to {_MAX_INDEXES}")
+        yield field.invalid(f"{at}.maxFailedIndexes", limit, f"must be less than or equal to {_MAX_INDEXES}")
     if completions is not None and limit is not None and limit > completions:
-        yield invalid(f"{at}.maxFailedIndexes", limit, "must be less than or equal to completions")
+        yield field.invalid(f"{at}.maxFailedIndexes", limit, "must be less than or equal to completions")
 
 
 def _validate_job_update(new: Document, old: Document, status: Document) -> Errors:
@@ -165,22 +161,24 @@ def _validate_job_update(new: Document, old: Document, status: Document) -> Erro
     if new.get("completions") != old.get("completions"):
         elastic = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
         if not elastic:
-            yield invalid("spec.completions", new.get("completions"), IMMUTABLE)
+            yield field.invalid("spec.completions", new.get("completions"), IMMUTABLE)
     if selector_json(new.get("selector")) != selector_json(old.get("selector")):
-        yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
+        yield field.invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
     if old.get("suspend") and not status.get("startTime"):
         munged = _with_scheduling_undone(after, before)
         if not equal("PodSpec", before.get("spec") or {}, munged):
-            yield invalid("spec.template.spec", go_struct("PodSpec", after.get("spec") or {}), IMMUTABLE)
+            yield field.invalid(
+                "spec.template.spec", go_struct("PodSpec", after.get("spec") or {}), IMMUTABLE
+            )
     elif not same(after.get("metadata"), before.get("metadata")) or not equal(
         "PodSpec", before.get("spec") or {}, after.get("spec") or {}
     ):
-        yield invalid("spec.template", _go_template(after), IMMUTABLE)
+        yield field.invalid("spec.template", _go_template(after), IMMUTABLE)
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         if not same(new.get(name), old.get(name)):
             struct = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}.get(name)
             shown = go_struct(struct, new.get(name)) if struct else new.get(name)
-            yield invalid(f"spec.{name}", shown, IMMUTABLE)
+            yield field.invalid(f"spec.{name}", shown, IMMUTABLE)
 
 
 def _with_scheduling_undone(new: Document, old: Document) -> Document:

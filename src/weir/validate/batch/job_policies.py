@@ -9,18 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.core.pod_template import validate_not_negative
-from weir.validate.field import (
-    Bare,
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    too_many,
-)
+from weir.validate.field import Bare, Document, Errors
 from weir.values.names import check_label_key
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -42,16 +33,16 @@ def validate_failure_policy(spec: Document, at: str) -> Errors:
     rules, pod = policy.get("rules") or [], (spec.get("template") or {}).get("spec") or {}
     names = {c.get("name") for key in ("containers", "initContainers") for c in pod.get(key) or ()}
     if len(rules) > _MAX_RULES:
-        yield too_many(f"{at}.podFailurePolicy.rules", len(rules), _MAX_RULES)
+        yield field.too_many(f"{at}.podFailurePolicy.rules", len(rules), _MAX_RULES)
     for i, rule in enumerate(rules):
         yield from _validate_rule(rule, names, f"{at}.podFailurePolicy.rules[{i}]")
 
 
 def _validate_choice(value: str, allowed: tuple[str, ...], at: str) -> Errors:
     if not value:
-        yield required(at, f"valid values: {_listed(allowed)}")
+        yield field.required(at, f"valid values: {_listed(allowed)}")
     elif value not in allowed:
-        yield not_supported(at, value, allowed)
+        yield field.not_supported(at, value, allowed)
 
 
 def _validate_rule(rule: Document, names: set[Any], at: str) -> Errors:
@@ -60,15 +51,15 @@ def _validate_rule(rule: Document, names: set[Any], at: str) -> Errors:
     if codes is not None:
         yield from _validate_exit_codes(codes, names, f"{at}.onExitCodes")
     if len(conditions) > _MAX_RULES:
-        yield too_many(f"{at}.onPodConditions", len(conditions), _MAX_RULES)
+        yield field.too_many(f"{at}.onPodConditions", len(conditions), _MAX_RULES)
     for i, condition in enumerate(conditions):
         where, kind = f"{at}.onPodConditions[{i}]", condition.get("type") or ""
-        yield from each_invalid(f"{where}.type", kind, check_label_key(kind))
+        yield from field.each_invalid(f"{where}.type", kind, check_label_key(kind))
         yield from _validate_choice(condition.get("status") or "True", _STATUSES, f"{where}.status")
     if codes is not None and conditions:
-        yield invalid(at, Bare("specifying both OnExitCodes and OnPodConditions is not supported"), "")
+        yield field.invalid(at, Bare("specifying both OnExitCodes and OnPodConditions is not supported"), "")
     if codes is None and not conditions:
-        yield invalid(at, Bare("specifying one of OnExitCodes and OnPodConditions is required"), "")
+        yield field.invalid(at, Bare("specifying one of OnExitCodes and OnPodConditions is required"), "")
 
 
 def _validate_exit_codes(codes: Document, names: set[Any], at: str) -> Errors:
@@ -77,24 +68,24 @@ def _validate_exit_codes(codes: Document, names: set[Any], at: str) -> Errors:
     name = codes.get("containerName")
     if name is not None and name not in names:
         detail = "must be one of the container or initContainer names in the pod template"
-        yield invalid(f"{at}.containerName", name, detail)
+        yield field.invalid(f"{at}.containerName", name, detail)
     values = codes.get("values") or []
     if not values:
-        yield invalid(f"{at}.values", codes.get("values"), "at least one value is required")
+        yield field.invalid(f"{at}.values", codes.get("values"), "at least one value is required")
     elif len(values) > _MAX_VALUES:
-        yield too_many(f"{at}.values", len(values), _MAX_VALUES)
+        yield field.too_many(f"{at}.values", len(values), _MAX_VALUES)
     seen: set[int] = set()
     ordered = True
     for i, value in enumerate(values):
         if operator == "In" and value == 0:
-            yield invalid(f"{at}.values[{i}]", value, "must not be 0 for the In operator")
+            yield field.invalid(f"{at}.values[{i}]", value, "must not be 0 for the In operator")
         if value in seen:
-            yield duplicate(f"{at}.values[{i}]", value)
+            yield field.duplicate(f"{at}.values[{i}]", value)
         if i and value < values[i - 1]:
             ordered = False
         seen.add(value)
     if not ordered:
-        yield invalid(f"{at}.values", values, "must be ordered")
+        yield field.invalid(f"{at}.values", values, "must be ordered")
 
 
 def validate_success_policy(spec: Document, at: str) -> Errors:
@@ -104,14 +95,14 @@ def validate_success_policy(spec: Document, at: str) -> Errors:
         return
     rules, where = policy.get("rules") or [], f"{at}.successPolicy"
     if spec.get("completionMode") != "Indexed":
-        yield invalid(where, _go_policy(policy), "requires indexed completion mode")
+        yield field.invalid(where, _go_policy(policy), "requires indexed completion mode")
         return
     if not rules:
-        yield required(
+        yield field.required(
             f"{where}.rules", "at least one rules must be specified when the successPolicy is specified"
         )
     if len(rules) > _MAX_RULES:
-        yield too_many(f"{where}.rules", len(rules), _MAX_RULES)
+        yield field.too_many(f"{where}.rules", len(rules), _MAX_RULES)
     for i, rule in enumerate(rules):
         yield from _validate_success_rule(rule, spec.get("completions"), f"{where}.rules[{i}]")
 
@@ -127,24 +118,26 @@ def _go_policy(policy: Document) -> dict[str, Any]:
 def _validate_success_rule(rule: Document, completions: int | None, at: str) -> Errors:
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     if indexes is None and count is None:
-        yield required(at, "at least one of succeededCount or succeededIndexes must be specified")
+        yield field.required(at, "at least one of succeededCount or succeededIndexes must be specified")
     chosen: int | None = None
     if indexes is not None:
         chosen, problem = _count_indexes(indexes, completions or 0)
         if problem:
-            yield invalid(f"{at}.succeededIndexes", indexes, f"error parsing succeededIndexes: {problem}")
+            yield field.invalid(
+                f"{at}.succeededIndexes", indexes, f"error parsing succeededIndexes: {problem}"
+            )
     if count is None:
         return
     yield from validate_not_negative(rule, ("succeededCount",), at)
     if completions is not None and count > completions:
         detail = f"must be less than or equal to {completions} (the number of specified completions)"
-        yield invalid(f"{at}.succeededCount", count, detail)
+        yield field.invalid(f"{at}.succeededCount", count, detail)
     if chosen is not None and count > chosen:
         detail = (
             f"must be less than or equal to {chosen} "
             "(the number of indexes in the specified succeededIndexes field)"
         )
-        yield invalid(f"{at}.succeededCount", count, detail)
+        yield field.invalid(f"{at}.succeededCount", count, detail)
 
 
 def _count_indexes(text: str, completions: int) -> tuple[int, str]:

@@ -11,21 +11,10 @@ import base64
 import binascii
 from typing import Final
 
+from weir.validate import field
 from weir.validate.certificates.pkcs10 import RequestError, read_certificate, read_request
 from weir.validate.certificates.signer_names import validate_signer_name
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    covered,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    settle,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import same, validate_object_meta, validate_object_meta_update
 from weir.values.names import check_path_segment
 from weir.values.pem import pem_blocks
@@ -49,7 +38,7 @@ MIN_EXPIRATION_SECONDS: Final = 600
 
 def validate_certificate_signing_request(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a write of a CertificateSigningRequest."""
-    yield from settle(_handwritten(new, old, context), _declared(new, old))
+    yield from field.settle(_handwritten(new, old, context), _declared(new, old))
 
 
 def _handwritten(new: Document, old: Document | None, context: Context) -> Errors:
@@ -59,15 +48,15 @@ def _handwritten(new: Document, old: Document | None, context: Context) -> Error
     certificate, before = _certificate(new), _certificate(old or {})
     tolerated = old is not None and (certificate == before or certificate_problem(before))
     if not tolerated and (problem := certificate_problem(certificate)):
-        yield invalid("status.certificate", "<certificate data>", problem)
+        yield field.invalid("status.certificate", "<certificate data>", problem)
     if old is None:
         return
     yield from _validate_taken_back(new, old, approving=context.subresource == "approval")
     if certificate != before:
         if context.subresource != "status":
-            yield forbidden("status.certificate", "updates may not set certificate content")
+            yield field.forbidden("status.certificate", "updates may not set certificate content")
         elif before:
-            yield forbidden("status.certificate", "updates may not modify existing certificate content")
+            yield field.forbidden("status.certificate", "updates may not modify existing certificate content")
     yield from validate_object_meta_update(new.get("metadata") or {}, old.get("metadata") or {})
 
 
@@ -79,27 +68,29 @@ def _validate_spec(spec: Document, before: Document, *, is_new: bool) -> Errors:
         problem = str(error)
     if problem:
         # An absent request is a nil slice to Go, and prints as null.
-        yield invalid("spec.request", None if spec.get("request") is None else Enum(request), problem)
+        yield field.invalid("spec.request", None if spec.get("request") is None else Enum(request), problem)
     usages, known = spec.get("usages") or [], before.get("usages") or []
     if not usages:
-        yield required("spec.usages")
+        yield field.required("spec.usages")
     if is_new or USAGES.issuperset(known):
         for i, usage in enumerate(usages):
             if usage not in USAGES:
-                yield not_supported(f"spec.usages[{i}]", usage, sorted(USAGES))
+                yield field.not_supported(f"spec.usages[{i}]", usage, sorted(USAGES))
     if is_new or len(set(known)) == len(known):
         for i, usage in enumerate(usages):
             if usage in usages[:i]:
-                yield duplicate(f"spec.usages[{i}]", Enum(usage))
+                yield field.duplicate(f"spec.usages[{i}]", Enum(usage))
     signer = spec.get("signerName") or ""
     if signer == LEGACY_UNKNOWN and (is_new or before.get("signerName") != LEGACY_UNKNOWN):
-        yield invalid("spec.signerName", signer, "the legacy signerName is not allowed via this API version")
+        yield field.invalid(
+            "spec.signerName", signer, "the legacy signerName is not allowed via this API version"
+        )
     else:
         yield from validate_signer_name(signer, "spec.signerName")
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < MIN_EXPIRATION_SECONDS:
         detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield invalid("spec.expirationSeconds", seconds, detail)
+        yield field.invalid("spec.expirationSeconds", seconds, detail)
 
 
 def _validate_conditions(conditions: list[Document], before: list[Document] | None) -> Errors:
@@ -108,17 +99,17 @@ def _validate_conditions(conditions: list[Document], before: list[Document] | No
     for i, condition in enumerate(conditions):
         kind, status = condition.get("type") or "", condition.get("status") or ""
         if not kind and "" not in had:
-            yield required(f"{_CONDITIONS}[{i}].type")
+            yield field.required(f"{_CONDITIONS}[{i}].type")
         allowed = ("True",) if kind in (APPROVED, DENIED, FAILED) else _STATUSES
         if not status:
-            yield required(f"{_CONDITIONS}[{i}].status")
+            yield field.required(f"{_CONDITIONS}[{i}].status")
         elif status not in allowed:
-            yield not_supported(f"{_CONDITIONS}[{i}].status", status, allowed)
+            yield field.not_supported(f"{_CONDITIONS}[{i}].status", status, allowed)
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(kind)
         if other in seen and not (APPROVED in had and DENIED in had):
-            yield from covered([invalid(_CONDITIONS, Enum(kind), _EXCLUSIVE)])
+            yield from field.covered([field.invalid(_CONDITIONS, Enum(kind), _EXCLUSIVE)])
         if kind in seen and len(set(had)) == len(had):
-            yield duplicate(f"{_CONDITIONS}[{i}].type", Enum(kind))
+            yield field.duplicate(f"{_CONDITIONS}[{i}].type", Enum(kind))
         seen.add(kind)
 
 
@@ -129,7 +120,7 @@ def _declared(new: Document, old: Document | None) -> Errors:
     had = {one.get("type") for one in _conditions(old or {})}
     if {APPROVED, DENIED} <= {one.get("type") for one in conditions} and not {APPROVED, DENIED} <= had:
         shown = '{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}'
-        yield invalid(
+        yield field.invalid(
             _CONDITIONS,
             shown,
             'must specify at most one of: `conditions[{"type": "Approved"}]`, `conditions[{"type": "Denied"}]`',
@@ -140,13 +131,13 @@ def _validate_taken_back(new: Document, old: Document, *, approving: bool) -> Er
     """Yield that Approved, Denied and Failed stay; only an approval adds or changes the first two."""
     for kind in (APPROVED, DENIED, FAILED):
         if len(_of_type(new, kind)) < len(_of_type(old, kind)):
-            yield forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(kind)}")
+            yield field.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(kind)}")
     if approving:
         return
     for kind in (APPROVED, DENIED):
         found, before = _of_type(new, kind), _of_type(old, kind)
         if len(found) > len(before):
-            yield forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(kind)}")
+            yield field.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(kind)}")
 
 
 def certificate_problem(pem: bytes) -> str:

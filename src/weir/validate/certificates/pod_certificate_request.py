@@ -17,22 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from weir.validate import field
 from weir.validate.certificates.pkcs10 import RequestError, read_certificate, read_der
 from weir.validate.certificates.signer_names import is_kubernetes_signer, validate_signer_name
 from weir.validate.conditions import validate_conditions
-from weir.validate.field import (
-    OMITTED,
-    Context,
-    Document,
-    Enum,
-    Errors,
-    FieldError,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from weir.validate.field import Context, Document, Enum, Errors, FieldError
 from weir.validate.gonames import go_struct
 from weir.validate.meta import (
     ANNOTATIONS_MAX_BYTES,
@@ -69,7 +58,7 @@ def validate_pod_certificate_request(new: Document, old: Document | None, contex
     yield from validate_object_meta_update(metadata, old.get("metadata") or {})
     spec = new.get("spec") or {}
     if context.subresource != "status" and not same(spec, old.get("spec")):
-        yield invalid("spec", go_struct("PodCertificateRequestSpec", spec), IMMUTABLE)
+        yield field.invalid("spec", go_struct("PodCertificateRequestSpec", spec), IMMUTABLE)
 
 
 def _validate_spec(spec: Document) -> Errors:
@@ -80,64 +69,70 @@ def _validate_spec(spec: Document) -> Errors:
     for thing in ("pod", "serviceAccount", "node"):
         name, uid = spec.get(f"{thing}Name") or "", spec.get(f"{thing}UID") or ""
         shown = Enum(name) if thing == "node" else name
-        yield from each_invalid(f"spec.{thing}Name", shown, check_dns1123_subdomain(name))
+        yield from field.each_invalid(f"spec.{thing}Name", shown, check_dns1123_subdomain(name))
         if not uid:
-            yield invalid(f"spec.{thing}UID", Enum(uid), "must not be empty")
+            yield field.invalid(f"spec.{thing}UID", Enum(uid), "must not be empty")
         if byte_length(uid) > _UID_MAX:
-            yield too_long(f"spec.{thing}UID", _UID_MAX)
+            yield field.too_long(f"spec.{thing}UID", _UID_MAX)
     seconds = spec.get("maxExpirationSeconds")
     if seconds is None:
-        yield required("spec.maxExpirationSeconds", "must be set")
+        yield field.required("spec.maxExpirationSeconds", "must be set")
         return
     most = KUBERNETES_MAX_SECONDS if is_kubernetes_signer(signer) else MAX_SECONDS
     if not MIN_SECONDS <= seconds <= most:
-        yield invalid("spec.maxExpirationSeconds", seconds, f"must be in the range [{MIN_SECONDS}, {most}]")
+        yield field.invalid(
+            "spec.maxExpirationSeconds", seconds, f"must be in the range [{MIN_SECONDS}, {most}]"
+        )
     stub = _bytes(spec.get("stubPKCS10Request"))
     if stub:
         yield from _validate_stub(stub)
     else:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
-        yield invalid("spec", OMITTED, detail)
+        yield field.invalid("spec", field.OMITTED, detail)
 
 
 def _validate_user_annotations(annotations: dict[str, str]) -> Errors:
     at = "spec.unverifiedUserAnnotations"
     for key in sorted(key.lower() for key in annotations):
         if not key:
-            yield required(at)
+            yield field.required(at)
         elif messages := check_label_key(key):
-            yield from each_invalid(at, key, messages)
+            yield from field.each_invalid(at, key, messages)
         elif key.count("/") != 1:
-            yield invalid(at, key, 'must be a domain-prefixed key (such as "acme.io/foo")')
+            yield field.invalid(at, key, 'must be a domain-prefixed key (such as "acme.io/foo")')
     if sum(byte_length(key) + byte_length(text) for key, text in annotations.items()) > ANNOTATIONS_MAX_BYTES:
-        yield too_long(at, ANNOTATIONS_MAX_BYTES)
+        yield field.too_long(at, ANNOTATIONS_MAX_BYTES)
 
 
 def _validate_stub(stub: bytes) -> Errors:
     if len(stub) > MAX_STUB_BYTES:
-        yield too_long(_STUB, MAX_STUB_BYTES)
+        yield field.too_long(_STUB, MAX_STUB_BYTES)
         return
     try:
         request = read_der(stub)
     except RequestError:
-        yield invalid(_STUB, OMITTED, "must be a valid PKCS#10 CSR")
+        yield field.invalid(_STUB, field.OMITTED, "must be a valid PKCS#10 CSR")
         return
     key = request.parsed.public_key()
     if isinstance(key, ec.EllipticCurvePublicKey):
         name = _CURVES.get(key.curve.name, key.curve.name)
         if name not in ("P-256", "P-384", "P-521"):
-            yield invalid(_STUB, f"curve {name}", "elliptic public keys must use curve P256, P384, or P521")
+            yield field.invalid(
+                _STUB, f"curve {name}", "elliptic public keys must use curve P256, P384, or P521"
+            )
             return
     elif isinstance(key, rsa.RSAPublicKey):
         if key.key_size not in (3072, 4096):
             shown = f"{(key.key_size + 7) // 8 * 8}-bit modulus"
-            yield invalid(_STUB, shown, "RSA keys must have modulus size 3072 or 4096")
+            yield field.invalid(_STUB, shown, "RSA keys must have modulus size 3072 or 4096")
             return
     elif not isinstance(key, ed25519.Ed25519PublicKey):
-        yield invalid(_STUB, OMITTED, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+        yield field.invalid(
+            _STUB, field.OMITTED, "unknown public key type; supported types are Ed25519, ECDSA, and RSA"
+        )
         return
     if request.signature_problem():
-        yield invalid(_STUB, OMITTED, "invalid signature")
+        yield field.invalid(_STUB, field.OMITTED, "invalid signature")
 
 
 # ── status ───────────────────────────────────────────────────────────────────────────────────────
@@ -153,18 +148,18 @@ def validate_issuance(new: Document, old: Document, now: datetime) -> Errors:
     elif _ended(before, *_ENDS):
         if not same(status, before):
             detail = "immutable after PodCertificateRequest is issued, denied, or failed"
-            yield invalid(_STATUS, OMITTED, detail)
+            yield field.invalid(_STATUS, field.OMITTED, detail)
     elif _ended(status, DENIED, FAILED):
         if any(value for name, value in status.items() if name != "conditions"):
             detail = (
                 "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
             )
-            yield invalid(_STATUS, OMITTED, detail)
+            yield field.invalid(_STATUS, field.OMITTED, detail)
     elif _ended(status, ISSUED):
         yield from _validate_issued(status, old.get("spec") or {}, now)
     elif not same(status, before):
         detail = 'status is immutable unless transitioning to "Issued", "Denied", or "Failed"'
-        yield invalid(_STATUS, OMITTED, detail)
+        yield field.invalid(_STATUS, field.OMITTED, detail)
 
 
 def _validate_ends(conditions: list[Document]) -> Errors:
@@ -177,13 +172,13 @@ def _validate_ends(conditions: list[Document]) -> Errors:
             continue
         ends += 1
         if ends > 1:
-            yield invalid(f"{at}.type", kind, _ONE_END)
+            yield field.invalid(f"{at}.type", kind, _ONE_END)
         if status != "True":
-            yield not_supported(f"{at}.status", status, ("True",))
+            yield field.not_supported(f"{at}.status", status, ("True",))
 
 
 def _unsupported(at: str, value: str, supported: tuple[str, ...]) -> tuple[str, str, Any, str]:
-    error = not_supported(at, value, supported)
+    error = field.not_supported(at, value, supported)
     return error.type, error.field, value, error.detail  # a plain text, not an enum
 
 
@@ -196,22 +191,22 @@ def _ended(status: Document, *how: str) -> bool:
 def _validate_issued(status: Document, spec: Document, now: datetime) -> Errors:
     chain = status.get("certificateChain") or ""
     if byte_length(chain) > MAX_CHAIN_BYTES:
-        yield too_long(_CHAIN, MAX_CHAIN_BYTES)
+        yield field.too_long(_CHAIN, MAX_CHAIN_BYTES)
         return
     blocks = list(pem_blocks(chain.encode()))
     leaf, problem = _leaf(blocks)
     if leaf is None:
-        yield invalid(_CHAIN, chain, problem)
+        yield field.invalid(_CHAIN, chain, problem)
         return
     problems = list(_validate_names(leaf))
     yield from problems
     try:
         wanted = read_der(_bytes(spec.get("stubPKCS10Request"))).parsed.public_key()
     except RequestError:
-        yield invalid(_STUB, OMITTED, "must be a valid PKCS#10 CSR")
+        yield field.invalid(_STUB, field.OMITTED, "must be a valid PKCS#10 CSR")
         return
     if _key_bytes(wanted) != _key_bytes(leaf.public_key()):
-        yield invalid(_CHAIN, chain, "leaf certificate was not issued to the requested public key")
+        yield field.invalid(_CHAIN, chain, "leaf certificate was not issued to the requested public key")
         return
     for name, detail in (
         ("notBefore", "must be present and consistent with the issued certificate"),
@@ -219,7 +214,7 @@ def _validate_issued(status: Document, spec: Document, now: datetime) -> Errors:
         ("beginRefreshAt", "must be present and in the range [notbefore+10min, notafter-10min]"),
     ):
         if not status.get(name):
-            problems.append(required(f"status.{name}", detail))
+            problems.append(field.required(f"status.{name}", detail))
             yield problems[-1]
     if problems:
         return
@@ -246,14 +241,14 @@ def _validate_names(leaf: x509.Certificate) -> Errors:
         return
     for name in names.get_values_for_type(x509.DNSName):
         if not name:
-            yield invalid(_CHAIN, name, "leaf certificate should not contain empty DNSName")
+            yield field.invalid(_CHAIN, name, "leaf certificate should not contain empty DNSName")
         if ".." in name:
-            yield invalid(_CHAIN, name, "leaf certificate's DNSName should not contain '..'")
+            yield field.invalid(_CHAIN, name, "leaf certificate's DNSName should not contain '..'")
         if name.startswith(".") or name.endswith("."):
-            yield invalid(_CHAIN, name, "leaf certificate's DNSName should not start or end with '.'")
+            yield field.invalid(_CHAIN, name, "leaf certificate's DNSName should not start or end with '.'")
     for address in names.get_values_for_type(x509.RFC822Name):
         if "@" not in address.strip("@"):
-            yield invalid(_CHAIN, address, "leaf certificate should not contain invalid EmailAddress")
+            yield field.invalid(_CHAIN, address, "leaf certificate should not contain invalid EmailAddress")
 
 
 def _time_problem(
@@ -266,24 +261,28 @@ def _time_problem(
     most = spec.get("maxExpirationSeconds") or 0
     if begin != leaf.not_valid_before_utc:
         detail = "must be set to the NotBefore time encoded in the leaf certificate"
-        return invalid("status.notBefore", Enum(status["notBefore"]), detail)
+        return field.invalid("status.notBefore", Enum(status["notBefore"]), detail)
     if not now - _SKEW < begin < now + _SKEW:
         detail = "must be set to within 5 minutes of kube-apiserver's current time"
-        return invalid("status.notBefore", Enum(status["notBefore"]), detail)
+        return field.invalid("status.notBefore", Enum(status["notBefore"]), detail)
     if end != leaf.not_valid_after_utc:
         detail = "must be set to the NotAfter time encoded in the leaf certificate"
-        return invalid("status.notAfter", Enum(status["notAfter"]), detail)
+        return field.invalid("status.notAfter", Enum(status["notAfter"]), detail)
     nanoseconds = int(lifetime.total_seconds()) * 10**9
     if lifetime < timedelta(seconds=MIN_SECONDS):
-        return invalid(_CHAIN, nanoseconds, "leaf certificate lifetime must be >= 1 hour")
+        return field.invalid(_CHAIN, nanoseconds, "leaf certificate lifetime must be >= 1 hour")
     if lifetime > timedelta(seconds=most):
         detail = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})"
-        return invalid(_CHAIN, nanoseconds, detail)
+        return field.invalid(_CHAIN, nanoseconds, detail)
     shown = Enum(status["beginRefreshAt"])
     if refresh < begin + _MARGIN:
-        return invalid("status.beginRefreshAt", shown, "must be at least 10 minutes after status.notBefore")
+        return field.invalid(
+            "status.beginRefreshAt", shown, "must be at least 10 minutes after status.notBefore"
+        )
     if refresh > end - _MARGIN:
-        return invalid("status.beginRefreshAt", shown, "must be at least 10 minutes before status.notAfter")
+        return field.invalid(
+            "status.beginRefreshAt", shown, "must be at least 10 minutes before status.notAfter"
+        )
     return None
 
 
@@ -292,9 +291,9 @@ def _later_problem(blocks: list[PemBlock], chain: str) -> FieldError | None:
         if block.type != "CERTIFICATE":
             # upstream's spelling
             detail = "issued certificate chain must consist entirely of CERTFICATE PEM blocks"
-            return invalid(_CHAIN, chain, detail)
+            return field.invalid(_CHAIN, chain, detail)
         if read_certificate(block.content) is None:
-            return invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509")
+            return field.invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509")
     return None
 
 

@@ -9,17 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from weir.validate import field
 from weir.validate.core.node_selector import validate_node_selector, validate_node_selector_term
-from weir.validate.field import (
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Document, Errors
 from weir.validate.label_selector import validate_label_selector
 from weir.validate.ratchet import Options
 from weir.values.names import check_dns1123_label, check_label_key
@@ -56,7 +48,7 @@ def _validate_node_affinity(affinity: Document, at: str, options: Options) -> Er
 def _validate_weight(term: Document, at: str) -> Errors:
     weight = term.get("weight") or 0
     if not 1 <= weight <= 100:
-        yield invalid(f"{at}.weight", weight, WEIGHT_RANGE)
+        yield field.invalid(f"{at}.weight", weight, WEIGHT_RANGE)
 
 
 def _validate_pod_affinity(affinity: Document, at: str) -> Errors:
@@ -72,24 +64,24 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
     yield from validate_label_selector(term.get("labelSelector"), f"{at}.labelSelector")
     yield from validate_label_selector(term.get("namespaceSelector"), f"{at}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
-        yield from each_invalid(f"{at}.namespace", namespace, check_dns1123_label(namespace))
+        yield from field.each_invalid(f"{at}.namespace", namespace, check_dns1123_label(namespace))
     match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and term.get("labelSelector") is None:
-            yield forbidden(f"{at}.{name}", "must not be specified when labelSelector is not set")
+            yield field.forbidden(f"{at}.{name}", "must not be specified when labelSelector is not set")
             continue
         for i, key in enumerate(keys):
-            yield from each_invalid(f"{at}.{name}[{i}]", key, check_label_key(key))
+            yield from field.each_invalid(f"{at}.{name}[{i}]", key, check_label_key(key))
     yield from _validate_keys_apart(term, match, at)
     for i, key in enumerate(match):
         if key in mismatch:
-            yield invalid(
+            yield field.invalid(
                 f"{at}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys"
             )
     topology_key = term.get("topologyKey") or ""
     if not topology_key:
-        yield required(f"{at}.topologyKey", NOT_EMPTY)
-    yield from each_invalid(f"{at}.topologyKey", topology_key, check_label_key(topology_key))
+        yield field.required(f"{at}.topologyKey", NOT_EMPTY)
+    yield from field.each_invalid(f"{at}.topologyKey", topology_key, check_label_key(topology_key))
 
 
 def _validate_keys_apart(term: Document, match: Sequence[str], at: str) -> Errors:
@@ -101,7 +93,9 @@ def _validate_keys_apart(term: Document, match: Sequence[str], at: str) -> Error
         key = expression.get("key") or ""
         if key in places and key in seen:
             # Upstream forgets to name the list.
-            yield invalid(f"{at}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector")
+            yield field.invalid(
+                f"{at}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector"
+            )
         seen.add(key)
 
 
@@ -122,23 +116,23 @@ def _validate_spread(constraint: Document, at: str, *, again: bool) -> Errors:
     skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
     action = constraint.get("whenUnsatisfiable") or ""
     if skew <= 0:
-        yield invalid(f"{at}.maxSkew", skew, POSITIVE)
+        yield field.invalid(f"{at}.maxSkew", skew, POSITIVE)
     if not key:
-        yield required(f"{at}.topologyKey", NOT_EMPTY)
+        yield field.required(f"{at}.topologyKey", NOT_EMPTY)
     if action not in _WHEN_UNSATISFIABLE:
-        yield not_supported(f"{at}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
+        yield field.not_supported(f"{at}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
     if again:
-        yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+        yield field.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
     if (domains := constraint.get("minDomains")) is not None:
         if domains <= 0:
-            yield invalid(f"{at}.minDomains", domains, POSITIVE)
+            yield field.invalid(f"{at}.minDomains", domains, POSITIVE)
         if action != "DoNotSchedule":
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-            yield invalid(f"{at}.minDomains", domains, detail)
+            yield field.invalid(f"{at}.minDomains", domains, detail)
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(name)
         if policy is not None and policy not in _POLICIES:
-            yield not_supported(f"{at}.{name}", policy, _POLICIES)
+            yield field.not_supported(f"{at}.{name}", policy, _POLICIES)
     yield from _validate_spread_keys(constraint, at)
     yield from validate_label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
 
@@ -148,8 +142,8 @@ def _validate_spread_keys(constraint: Document, at: str) -> Errors:
     if not keys:
         return
     if constraint.get("labelSelector") is None:
-        yield forbidden(f"{at}.matchLabelKeys", "must not be specified when labelSelector is not set")
+        yield field.forbidden(f"{at}.matchLabelKeys", "must not be specified when labelSelector is not set")
         return
     for i, key in enumerate(keys):
-        yield from each_invalid(f"{at}.matchLabelKeys[{i}]", key, check_label_key(key))
+        yield from field.each_invalid(f"{at}.matchLabelKeys[{i}]", key, check_label_key(key))
     yield from _validate_keys_apart(constraint, keys, at)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    not_supported,
-    required,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Errors
 
 
 def validate_target(binding: Document) -> Errors:
     """Yield what is wrong with sending a pod to a node."""
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
-        yield not_supported("target.kind", target["kind"], ("Node", "<empty>"))
+        yield field.not_supported("target.kind", target["kind"], ("Node", "<empty>"))
     if not target.get("name"):
-        yield required("target.name")
+        yield field.required("target.name")
 
 
 def validate_binding(new: Document, old: Document | None, context: Context) -> Errors:

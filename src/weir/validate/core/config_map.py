@@ -9,15 +9,8 @@ import base64
 import binascii
 from typing import Any, Final
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    too_long,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Errors
 from weir.validate.meta import validate_meta
 from weir.values.names import byte_length, check_config_key
 
@@ -30,22 +23,22 @@ def validate_config_map(new: Document, old: Document | None, context: Context) -
     yield from validate_meta(new, old, context)
     if old is not None and old.get("immutable"):
         if not new.get("immutable"):
-            yield forbidden("immutable", SET_IMMUTABLE)
+            yield field.forbidden("immutable", SET_IMMUTABLE)
         for name in ("data", "binaryData"):
             if (new.get(name) or {}) != (old.get(name) or {}):
-                yield forbidden(name, SET_IMMUTABLE)
+                yield field.forbidden(name, SET_IMMUTABLE)
     data, binary = new.get("data") or {}, new.get("binaryData") or {}
     total = 0
     for key in sorted(data):
-        yield from each_invalid(f"data[{key}]", key, check_config_key(key))
+        yield from field.each_invalid(f"data[{key}]", key, check_config_key(key))
         if key in binary:
-            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            yield field.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         total += byte_length(data[key])
     for key in sorted(binary):
-        yield from each_invalid(f"binaryData[{key}]", key, check_config_key(key))
+        yield from field.each_invalid(f"binaryData[{key}]", key, check_config_key(key))
         total += decoded_length(binary[key])
     if total > MAX_BYTES:
-        yield too_long("[]", MAX_BYTES)  # the path of nothing
+        yield field.too_long("[]", MAX_BYTES)  # the path of nothing
 
 
 def decoded_length(text: Any) -> int:

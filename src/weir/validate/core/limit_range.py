@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.core.resources import (
     amount,
     validate_container_only,
     validate_resource_name,
 )
-from weir.validate.field import (
-    REQUIRED,
-    Context,
-    Document,
-    Enum,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    required,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import validate_meta
 from weir.values.names import check_label_key
 
@@ -33,17 +23,17 @@ _LIMIT_PARTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitReque
 def validate_limit_range(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a LimitRange: each type once, and min ≤ defaultRequest ≤ default ≤ max."""
     for error in validate_meta(new, old, context):
-        if error.type != REQUIRED or error.field != "metadata.name":  # the server makes up a name
+        if error.type != field.REQUIRED or error.field != "metadata.name":  # the server makes up a name
             yield error
     seen: set[str] = set()
     for i, limit in enumerate((new.get("spec") or {}).get("limits") or ()):
         at, kind = f"spec.limits[{i}]", limit.get("type") or ""
         messages = check_label_key(kind)
-        yield from each_invalid(f"{at}.type", Enum(kind), messages)
+        yield from field.each_invalid(f"{at}.type", Enum(kind), messages)
         if not messages and kind not in ("Container", "Pod", "PersistentVolumeClaim") and "/" not in kind:
-            yield invalid(f"{at}.type", Enum(kind), "must be a standard limit type or fully qualified")
+            yield field.invalid(f"{at}.type", Enum(kind), "must be a standard limit type or fully qualified")
         if kind in seen:
-            yield duplicate(f"{at}.type", Enum(kind))
+            yield field.duplicate(f"{at}.type", Enum(kind))
         seen.add(kind)
         yield from _validate_limit(limit, kind, at)
 
@@ -58,13 +48,13 @@ def _validate_limit(limit: Document, kind: str, at: str) -> Errors:
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:
-                yield forbidden(f"{at}.{part}", "may not be specified when `type` is 'Pod'")
+                yield field.forbidden(f"{at}.{part}", "may not be specified when `type` is 'Pod'")
     if (
         kind == "PersistentVolumeClaim"
         and not parts["min"].get("storage")
         and not parts["max"].get("storage")
     ):
-        yield required(
+        yield field.required(
             f"{at}.limits", "either minimum or maximum storage value is required, but neither was provided"
         )
     for name in sorted({name for part in parts.values() for name in part}):
@@ -91,8 +81,8 @@ def _validate_order(parts: dict[str, dict[str, Any]], name: str, at: str) -> Err
             below, above = amount(parts[low][name]), amount(parts[high][name])
             if below > above:
                 detail = message.format(low=below, high=above)
-                yield invalid(f"{at}.{where}[{name}]", str(amount(parts[shown][name])), detail)
+                yield field.invalid(f"{at}.{where}[{name}]", str(amount(parts[shown][name])), detail)
     ratio = parts["maxLimitRequestRatio"].get(name)
     if ratio is not None and amount(ratio) < amount("1"):
         detail = f"ratio {amount(ratio)} is less than 1"
-        yield invalid(f"{at}.maxLimitRequestRatio[{name}]", str(amount(ratio)), detail)
+        yield field.invalid(f"{at}.maxLimitRequestRatio[{name}]", str(amount(ratio)), detail)

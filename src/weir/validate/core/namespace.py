@@ -5,14 +5,8 @@ Spec: apiserver.md 13 (names of namespaces).
 
 from __future__ import annotations
 
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    invalid,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import (
     NOT_A_FINALIZER,
     STANDARD_FINALIZERS,
@@ -30,9 +24,9 @@ def validate_namespace(new: Document, old: Document | None, context: Context) ->
         return
     for finalizer in (new.get("spec") or {}).get("finalizers") or ():
         messages = check_label_key(finalizer)
-        yield from each_invalid("spec.finalizers", finalizer, messages)
+        yield from field.each_invalid("spec.finalizers", finalizer, messages)
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            yield invalid("spec.finalizers", finalizer, NOT_A_FINALIZER)
+            yield field.invalid("spec.finalizers", finalizer, NOT_A_FINALIZER)
 
 
 def _validate_phase(new: Document) -> Errors:
@@ -40,6 +34,8 @@ def _validate_phase(new: Document) -> Errors:
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         if phase != "Terminating":
             detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
-            yield invalid("status.Phase", Enum(phase), detail)
+            yield field.invalid("status.Phase", Enum(phase), detail)
     elif phase not in ("", "Active"):
-        yield invalid("status.Phase", Enum(phase), "may only be 'Active' if `deletionTimestamp` is empty")
+        yield field.invalid(
+            "status.Phase", Enum(phase), "may only be 'Active' if `deletionTimestamp` is empty"
+        )

@@ -11,21 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate import field
 from weir.validate.addresses import CIDR_MESSAGE, find_network
 from weir.validate.core.resources import validate_amount
 from weir.validate.core.tolerations import EFFECTS
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    internal,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_meta
 from weir.values.names import check_label_key, check_label_value
@@ -45,15 +35,15 @@ def validate_taints(taints: list[Document], at: str = "metadata.taints") -> Erro
     for i, taint in enumerate(taints):
         key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
         if messages := check_label_key(key):
-            yield from each_invalid(f"{at}[{i}].key", key, messages)
+            yield from field.each_invalid(f"{at}[{i}].key", key, messages)
         if messages := check_label_value(value):
-            yield invalid(f"{at}[{i}].value", value, ";".join(messages))
+            yield field.invalid(f"{at}[{i}].value", value, ";".join(messages))
         if not effect:
-            yield required(f"{at}[{i}].effect")
+            yield field.required(f"{at}[{i}].effect")
         elif effect not in EFFECTS:
-            yield not_supported(f"{at}[{i}].effect", effect, EFFECTS)
+            yield field.not_supported(f"{at}[{i}].effect", effect, EFFECTS)
         if (key, effect) in seen:
-            yield duplicate(f"{at}[{i}]", go_struct("Taint", taint), NOT_UNIQUE)
+            yield field.duplicate(f"{at}[{i}]", go_struct("Taint", taint), NOT_UNIQUE)
         seen.add((key, effect))
 
 
@@ -82,20 +72,20 @@ def _validate_networks(spec: Document) -> Errors:
     networks = _networks(spec)
     for i, text in enumerate(networks):
         if find_network(text) is None:
-            yield invalid(f"spec.podCIDRs[{i}]", text, CIDR_MESSAGE)
+            yield field.invalid(f"spec.podCIDRs[{i}]", text, CIDR_MESSAGE)
     if len(networks) < 2:
         return
     found = [find_network(text) for text in networks]
     for i, (network, text) in enumerate(zip(found, networks, strict=True)):
         if network is None:
             problem = f"invalid CIDR[{i}]: <nil> (invalid CIDR address: {text})"
-            yield internal(
+            yield field.internal(
                 "spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{problem}"
             )
             break
     versions = [network.version for network in found if network]
     if len(networks) != 2 or len(versions) != 2 or versions[0] == versions[1]:
-        yield invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
+        yield field.invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
 
 
 def _validate_status(status: Document) -> Errors:
@@ -103,7 +93,7 @@ def _validate_status(status: Document) -> Errors:
     for i, address in enumerate(status.get("addresses") or ()):
         if address in seen:
             shown = {"Type": address.get("type") or "", "Address": address.get("address") or ""}
-            yield duplicate(f"status.addresses[{i}]", shown)
+            yield field.duplicate(f"status.addresses[{i}]", shown)
         seen.append(address)
     yield from _validate_amounts(status)
 
@@ -119,12 +109,12 @@ def _validate_update(new: Document, old: Document) -> Errors:
     yield from _validate_networks(new)
     before = _networks(old)
     if before and _networks(new) != before:
-        yield forbidden("spec.podCIDRs", CIDR_CHANGED)
+        yield field.forbidden("spec.podCIDRs", CIDR_CHANGED)
     if was := old.get("providerID"):
         now = new.get("providerID") or ""
         if not now:
-            yield invalid("spec.providerID", None, PROVIDER_CLEARED)
+            yield field.invalid("spec.providerID", None, PROVIDER_CLEARED)
         elif now != was:
-            yield invalid("spec.providerID", None, PROVIDER_CHANGED)
+            yield field.invalid("spec.providerID", None, PROVIDER_CHANGED)
     if (new.get("externalID") or "") != (old.get("externalID") or ""):
-        yield forbidden("spec.externalID", "may not be updated")
+        yield field.forbidden("spec.externalID", "may not be updated")

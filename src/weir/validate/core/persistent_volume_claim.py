@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from weir.validate import field
 from weir.validate.core.resources import amount
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.gonames import diff, equal
 from weir.validate.label_selector import validate_label_selector
 from weir.validate.meta import IMMUTABLE, validate_meta, validate_object_meta
@@ -56,27 +47,29 @@ def validate_access_modes(modes: list[str], at: str) -> Errors:
     """Yield what is wrong with access modes, of a claim or of a volume."""
     for mode in modes:
         if mode not in ACCESS_MODES:
-            yield not_supported(at, mode, ACCESS_MODES)
+            yield field.not_supported(at, mode, ACCESS_MODES)
     if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
-        yield forbidden(at, ALONE)
+        yield field.forbidden(at, ALONE)
 
 
 def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) -> Errors:
     """Yield what is wrong with the spec of a claim, also inside templates and ephemeral volumes."""
     modes = spec.get("accessModes") or []
     if not modes:
-        yield required(f"{at}.accessModes", "at least 1 access mode is required")
+        yield field.required(f"{at}.accessModes", "at least 1 access mode is required")
     yield from validate_label_selector(spec.get("selector"), f"{at}.selector")
     yield from validate_access_modes(modes, f"{at}.accessModes")
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if size is None:
-        yield required(f"{at}.resources[storage]")
+        yield field.required(f"{at}.resources[storage]")
     elif amount(size).sign <= 0:
-        yield invalid(f"{at}.resources[storage]", str(amount(size)), POSITIVE)
+        yield field.invalid(f"{at}.resources[storage]", str(amount(size)), POSITIVE)
     if class_name := spec.get("storageClassName"):
-        yield from each_invalid(f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name))
+        yield from field.each_invalid(
+            f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name)
+        )
     if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
-        yield not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
+        yield field.not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
     sources = dict(_data_sources(spec, drops_sources))
     for name, source in sources.items():
         yield from _validate_data_source(source, f"{at}.{name}")
@@ -85,11 +78,11 @@ def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) 
             [each.get(part) or "" for part in ("apiGroup", "kind", "name")] for each in sources.values()
         )
         if one != other:
-            yield invalid(
+            yield field.invalid(
                 at, {}, "must match dataSourceRef"
             )  # upstream prints a path, which shows as nothing
     if attributes := spec.get("volumeAttributesClassName"):
-        yield from each_invalid(
+        yield from field.each_invalid(
             f"{at}.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
         )
 
@@ -112,18 +105,18 @@ def _data_sources(spec: Document, drops: bool) -> Iterator[tuple[str, Document]]
 
 def _validate_data_source(source: Document, at: str) -> Errors:
     if not source.get("name"):
-        yield required(f"{at}.name")
+        yield field.required(f"{at}.name")
     if not source.get("kind"):
-        yield required(f"{at}.kind")
+        yield field.required(f"{at}.kind")
     group = source.get("apiGroup") or ""
     if not group and source.get("kind") != "PersistentVolumeClaim":
-        yield invalid(
+        yield field.invalid(
             at,
             source.get("kind") or "",
             "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
         )
     elif group:
-        yield from each_invalid(f"{at}.apiGroup", group, check_dns1123_subdomain(group))
+        yield from field.each_invalid(f"{at}.apiGroup", group, check_dns1123_subdomain(group))
 
 
 def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
@@ -147,13 +140,13 @@ def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
         if "volumeAttributesClassName" in old:
             munged["volumeAttributesClassName"] = old["volumeAttributesClassName"]
     if not equal("PersistentVolumeClaimSpec", old, munged):
-        yield forbidden("spec", f"{IMMUTABLE_SPEC}\n{diff('PersistentVolumeClaimSpec', old, munged)}")
+        yield field.forbidden("spec", f"{IMMUTABLE_SPEC}\n{diff('PersistentVolumeClaimSpec', old, munged)}")
     capacity = ((stored.get("status") or {}).get("capacity") or {}).get("storage")
     wanted = amount(after or "0")
     if before is not None and wanted < amount(before) and wanted <= amount(capacity or "0"):
-        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        yield field.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
     if new.get("volumeMode") != old.get("volumeMode"):
-        yield invalid(
+        yield field.invalid(
             "volumeMode", None if new.get("volumeMode") is None else Enum(new["volumeMode"]), IMMUTABLE
         )
 
@@ -163,4 +156,4 @@ def _validate_status(status: Document) -> Errors:
     for name in sorted(capacity):
         if amount(capacity[name]).sign < 0:
             shown = amount(capacity[name]).value
-            yield invalid(f"status.capacity[{name}]", shown, "must be a valid resource quantity")
+            yield field.invalid(f"status.capacity[{name}]", shown, "must be a valid resource quantity")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate import field
 from weir.validate.addresses import check_ip
 from weir.validate.core.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.core.containers import (
@@ -22,17 +23,7 @@ from weir.validate.core.resources import validate_container_resources, validate_
 from weir.validate.core.security_context import validate_pod_security_context
 from weir.validate.core.tolerations import validate_tolerations
 from weir.validate.core.volumes import validate_volumes
-from weir.validate.field import (
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from weir.validate.field import Document, Errors
 from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_labels
 from weir.validate.ratchet import Options
@@ -82,22 +73,22 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     if get("hostNetwork"):
         yield from _validate_host_network(containers, f"{at}.containers")
     if get("restartPolicy") not in _FINE_RESTART_POLICIES:
-        yield not_supported(f"{at}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
+        yield field.not_supported(f"{at}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
     if get("dnsPolicy") not in _FINE_DNS_POLICIES and get("dnsPolicy") != "None":
-        yield not_supported(f"{at}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
+        yield field.not_supported(f"{at}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
     if selector := get("nodeSelector"):
         yield from validate_labels(selector, f"{at}.nodeSelector")
     yield from validate_pod_security_context(spec, at)
     if get("hostPID") and get("shareProcessNamespace"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield invalid(f"{at}.shareProcessNamespace", True, detail)
+        yield field.invalid(f"{at}.shareProcessNamespace", True, detail)
     if affinity := get("affinity"):
         yield from validate_affinity(affinity, f"{at}.affinity", options)
     if get("dnsConfig") is not None or get("dnsPolicy") == "None":
         yield from _validate_dns_config(get("dnsConfig"), get("dnsPolicy") or "", f"{at}.dnsConfig")
     for i, gate in enumerate(get("readinessGates") or ()):
         condition = gate.get("conditionType") or ""
-        yield from each_invalid(
+        yield from field.each_invalid(
             f"{at}.readinessGates[{i}].conditionType", condition, check_label_key(condition)
         )
     if gates := get("schedulingGates"):
@@ -107,37 +98,37 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     yield from validate_host_process(spec, at)
     yield from validate_host_users(spec, at)
     if account := get("serviceAccountName"):
-        yield from each_invalid(f"{at}.serviceAccountName", account, check_dns1123_subdomain(account))
+        yield from field.each_invalid(f"{at}.serviceAccountName", account, check_dns1123_subdomain(account))
     if node := get("nodeName"):
-        yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
+        yield from field.each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
     deadline = get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
-        yield invalid(f"{at}.activeDeadlineSeconds", deadline, DEADLINE_RANGE)
+        yield field.invalid(f"{at}.activeDeadlineSeconds", deadline, DEADLINE_RANGE)
     if hostname := get("hostname"):
-        yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
+        yield from field.each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
     if subdomain := get("subdomain"):
-        yield from each_invalid(f"{at}.subdomain", subdomain, check_dns1123_label(subdomain))
+        yield from field.each_invalid(f"{at}.subdomain", subdomain, check_dns1123_label(subdomain))
     if (override := get("hostnameOverride")) is not None:
         yield from _validate_override(spec, override, f"{at}.hostnameOverride")
-        yield from each_invalid(f"{at}.hostnameOverride", override, check_dns1123_subdomain(override))
+        yield from field.each_invalid(f"{at}.hostnameOverride", override, check_dns1123_subdomain(override))
     if tolerations := get("tolerations"):
         yield from validate_tolerations(tolerations, f"{at}.tolerations", options)
     if aliases := get("hostAliases"):
         yield from _validate_host_aliases(aliases, f"{at}.hostAliases")
     if priority_class := get("priorityClassName"):
-        yield from each_invalid(
+        yield from field.each_invalid(
             f"{at}.priorityClassName", priority_class, check_dns1123_subdomain(priority_class)
         )
     if (runtime_class := get("runtimeClassName")) is not None:
-        yield from each_invalid(
+        yield from field.each_invalid(
             f"{at}.runtimeClassName", runtime_class, check_dns1123_subdomain(runtime_class)
         )
     preemption = get("preemptionPolicy")
     if preemption is not None and preemption not in _PREEMPTION_POLICIES:
         if preemption:
-            yield not_supported(f"{at}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
+            yield field.not_supported(f"{at}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
         else:
-            yield required(f"{at}.preemptionPolicy")
+            yield field.required(f"{at}.preemptionPolicy")
     if (overhead := get("overhead")) is not None:
         yield from validate_container_resources({"limits": overhead}, (), f"{at}.overhead")
     if get("os") is not None:
@@ -151,21 +142,21 @@ def _validate_resource_claims(claims: list[Document], at: str) -> Errors:
         where, name = f"{at}[{i}]", claim.get("name") or ""
         by_name, by_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if not name:
-            yield required(f"{where}.name")
+            yield field.required(f"{where}.name")
         elif name in names:
-            yield duplicate(f"{where}.name", name)
+            yield field.duplicate(f"{where}.name", name)
         elif messages := check_dns1123_label(name):
-            yield from each_invalid(f"{where}.name", name, messages)
+            yield from field.each_invalid(f"{where}.name", name, messages)
         names.add(name)
         if by_name is not None and by_template is not None:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid(where, go_struct("PodResourceClaim", claim), detail)
+            yield field.invalid(where, go_struct("PodResourceClaim", claim), detail)
         if by_name is None and by_template is None:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            yield invalid(where, go_struct("PodResourceClaim", claim), detail)
+            yield field.invalid(where, go_struct("PodResourceClaim", claim), detail)
         for key, value in (("resourceClaimName", by_name), ("resourceClaimTemplateName", by_template)):
             if value is not None:
-                yield from each_invalid(f"{where}.{key}", value, check_dns1123_subdomain(value))
+                yield from field.each_invalid(f"{where}.{key}", value, check_dns1123_subdomain(value))
 
 
 def _validate_host_network(containers: list[Document], at: str) -> Errors:
@@ -175,58 +166,58 @@ def _validate_host_network(containers: list[Document], at: str) -> Errors:
             # Defaulting gives an absent host port the container's number.
             if (port.get("hostPort") or number) != number:
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid(f"{at}[{c}].ports[{p}].hostPort", port["hostPort"], detail)
+                yield field.invalid(f"{at}[{c}].ports[{p}].hostPort", port["hostPort"], detail)
 
 
 def _validate_dns_config(config: Document | None, policy: str, at: str) -> Errors:
     servers = (config or {}).get("nameservers") or []
     if policy == "None":
         if config is None:
-            yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield field.required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
         if not servers:
-            yield required(
+            yield field.required(
                 f"{at}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None"
             )
     if config is None:
         return
     if len(servers) > 3:
-        yield invalid(f"{at}.nameservers", servers, "must not have more than 3 nameservers")
+        yield field.invalid(f"{at}.nameservers", servers, "must not have more than 3 nameservers")
     for i, server in enumerate(servers):
-        yield from each_invalid(f"{at}.nameservers[{i}]", server, check_ip(server))
+        yield from field.each_invalid(f"{at}.nameservers[{i}]", server, check_ip(server))
     searches = config.get("searches") or []
     if len(searches) > 32:
-        yield invalid(f"{at}.searches", searches, "must not have more than 32 search paths")
+        yield field.invalid(f"{at}.searches", searches, "must not have more than 32 search paths")
     for i, domain in enumerate(searches):
         domain = domain.removesuffix(".")
-        yield from each_invalid(f"{at}.searches[{i}]", domain, check_search_domain(domain))
+        yield from field.each_invalid(f"{at}.searches[{i}]", domain, check_search_domain(domain))
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
-            yield required(f"{at}.options[{i}]", "must not be empty")
+            yield field.required(f"{at}.options[{i}]", "must not be empty")
 
 
 def _validate_scheduling_gates(gates: list[Document], at: str) -> Errors:
     names: set[str] = set()
     for i, gate in enumerate(gates):
         name = gate.get("name") or ""
-        yield from each_invalid(f"{at}[{i}]", name, check_label_key(name))
+        yield from field.each_invalid(f"{at}[{i}]", name, check_label_key(name))
         if name in names:
-            yield duplicate(f"{at}[{i}]", name)
+            yield field.duplicate(f"{at}[{i}]", name)
         names.add(name)
 
 
 def _validate_override(spec: Document, override: str, at: str) -> Errors:
     if spec.get("setHostnameAsFQDN"):
-        yield forbidden(at, "may not be specified when setHostnameAsFQDN is true")
+        yield field.forbidden(at, "may not be specified when setHostnameAsFQDN is true")
     if spec.get("hostNetwork"):
-        yield forbidden(at, "may not be specified when hostNetwork is true")
+        yield field.forbidden(at, "may not be specified when hostNetwork is true")
     if len(override) > _LONGEST_HOSTNAME:
-        yield too_long(at, _LONGEST_HOSTNAME)
+        yield field.too_long(at, _LONGEST_HOSTNAME)
 
 
 def _validate_host_aliases(aliases: list[Document], at: str) -> Errors:
     for i, alias in enumerate(aliases):
         address = alias.get("ip") or ""
-        yield from each_invalid(f"{at}[{i}].ip", address, check_ip(address))
+        yield from field.each_invalid(f"{at}[{i}].ip", address, check_ip(address))
         for n, name in enumerate(alias.get("hostnames") or ()):
-            yield from each_invalid(f"{at}[{i}].hostnames[{n}]", name, check_dns1123_subdomain(name))
+            yield from field.each_invalid(f"{at}[{i}].hostnames[{n}]", name, check_dns1123_subdomain(name))

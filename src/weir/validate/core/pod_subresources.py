@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.validate import field
 from weir.validate.addresses import IP_MESSAGE, find_ip
 from weir.validate.core.containers import PodContext, validate_ephemeral_containers
 from weir.validate.core.resources import amount
-from weir.validate.field import (
-    Document,
-    Enum,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-)
+from weir.validate.field import Document, Enum, Errors
 from weir.validate.gonames import diff, equal
 from weir.validate.meta import IMMUTABLE, validate_object_meta_update
 from weir.values.names import check_dns1123_subdomain, check_label_key
@@ -35,11 +28,13 @@ def validate_status(new: Document, old: Document) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status = new.get("status") or {}
     if (spec.get("nodeName") or "") != (before.get("nodeName") or ""):
-        yield forbidden("status.nodeName", "may not be changed directly")
+        yield field.forbidden("status.nodeName", "may not be changed directly")
     if nominated := status.get("nominatedNodeName"):
-        yield from each_invalid("status.nominatedNodeName", nominated, check_dns1123_subdomain(nominated))
+        yield from field.each_invalid(
+            "status.nominatedNodeName", nominated, check_dns1123_subdomain(nominated)
+        )
         if before.get("nodeName") and nominated != (old.get("status") or {}).get("nominatedNodeName"):
-            yield forbidden(
+            yield field.forbidden(
                 "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
             )
     restart = spec.get("restartPolicy")
@@ -47,17 +42,17 @@ def validate_status(new: Document, old: Document) -> Errors:
         yield from _validate_transitions(status, old.get("status") or {}, name, restart)
     was, now = (old.get("status") or {}).get("qosClass"), status.get("qosClass")
     if was and now and was != now:
-        yield invalid("status.qosClass", Enum(now), IMMUTABLE)
+        yield field.invalid("status.qosClass", Enum(now), IMMUTABLE)
     yield from _validate_ips(_addresses(status, "podIPs", "podIP"), "status.podIPs")
     yield from _validate_host_ips(status)
     yield from _validate_claim_statuses(status, spec)
     for i, condition in enumerate(status.get("conditions") or ()):
         kind = condition.get("type") or ""
-        yield from each_invalid(f"status.conditions[{i}].Type", kind, check_label_key(kind))
+        yield from field.each_invalid(f"status.conditions[{i}].Type", kind, check_label_key(kind))
         generation = condition.get("observedGeneration") or 0
         if generation < 0:
             detail = "must be a non-negative integer"
-            yield invalid(f"status.conditions[{i}].observedGeneration", generation, detail)
+            yield field.invalid(f"status.conditions[{i}].observedGeneration", generation, detail)
 
 
 def _addresses(status: Document, plural: str, singular: str) -> list[str]:
@@ -70,7 +65,7 @@ def _addresses(status: Document, plural: str, singular: str) -> list[str]:
 def _validate_host_ips(status: Document) -> Errors:
     listed = [entry.get("ip") or "" for entry in status.get("hostIPs") or ()]
     if listed and listed[0] != (status.get("hostIP") or ""):
-        yield invalid("status.hostIPs[0].ip", listed[0], "must be equal to `hostIP`")
+        yield field.invalid("status.hostIPs[0].ip", listed[0], "must be equal to `hostIP`")
     yield from _validate_ips(listed, "status.hostIPs")
 
 
@@ -79,9 +74,9 @@ def _validate_ips(addresses: list[str], at: str) -> Errors:
     for i, text in enumerate(addresses):
         found = find_ip(text)
         if found is None:
-            yield invalid(f"{at}[{i}]", text, IP_MESSAGE)
+            yield field.invalid(f"{at}[{i}]", text, IP_MESSAGE)
         elif found.version in families:
-            yield invalid(
+            yield field.invalid(
                 at, [{"IP": each} for each in addresses], "may specify no more than one IP for each IP family"
             )
         if found:
@@ -99,7 +94,9 @@ def _validate_transitions(new: Document, old: Document, name: str, restart_polic
             continue
         now = after.get(before.get("name"))
         if now is not None and (now.get("state") or {}).get("terminated") is None:
-            yield forbidden(f"status.{name}[{i}].state", "may not be transitioned to non-terminated state")
+            yield field.forbidden(
+                f"status.{name}[{i}].state", "may not be transitioned to non-terminated state"
+            )
 
 
 def _validate_claim_statuses(status: Document, spec: Document) -> Errors:
@@ -108,12 +105,14 @@ def _validate_claim_statuses(status: Document, spec: Document) -> Errors:
     for i, entry in enumerate(status.get("resourceClaimStatuses") or ()):
         at, name = f"status.resourceClaimStatuses[{i}]", entry.get("name") or ""
         if name not in names:
-            yield invalid(f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`")
+            yield field.invalid(
+                f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`"
+            )
         if name in seen:
-            yield duplicate(f"{at}.name", name)
+            yield field.duplicate(f"{at}.name", name)
         seen.add(name)
         if claim := entry.get("resourceClaimName"):
-            yield from each_invalid(f"{at}.resourceClaimName", claim, check_dns1123_subdomain(claim))
+            yield from field.each_invalid(f"{at}.resourceClaimName", claim, check_dns1123_subdomain(claim))
 
 
 def validate_ephemeral_update(new: Document, old: Document) -> Errors:
@@ -130,10 +129,10 @@ def validate_ephemeral_update(new: Document, old: Document) -> Errors:
         name = before.get("name") or ""
         after = now.get(name)
         if after is None:
-            yield forbidden(at, f'existing ephemeral containers "{name}" may not be removed\n')
+            yield field.forbidden(at, f'existing ephemeral containers "{name}" may not be removed\n')
         elif not equal("EphemeralContainer", before, after):
             changed = diff("EphemeralContainer", before, after)
-            yield forbidden(at, f'existing ephemeral containers "{name}" may not be changed\n{changed}')
+            yield field.forbidden(at, f'existing ephemeral containers "{name}" may not be changed\n{changed}')
 
 
 def validate_resize(new: Document, old: Document) -> Errors:
@@ -141,10 +140,10 @@ def validate_resize(new: Document, old: Document) -> Errors:
     before, after = old.get("spec") or {}, new.get("spec") or {}
     if qos_class(before) != qos_class(after):
         shown = (new.get("status") or {}).get("qosClass") or ""
-        yield invalid("spec", Enum(shown), QOS_CHANGED)
+        yield field.invalid("spec", Enum(shown), QOS_CHANGED)
     munged = _with_sizes_undone(after, before)
     if not equal("PodSpec", before, munged):
-        yield forbidden("spec", ONLY_RESOURCES)
+        yield field.forbidden("spec", ONLY_RESOURCES)
 
 
 def _with_sizes_undone(new: Document, old: Document) -> Document:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from weir.validate import field
 from weir.validate.apps import parts_of, validate_replica_status
 from weir.validate.core.pod_template import (
     validate_not_negative,
     validate_selected_template,
 )
-from weir.validate.field import (
-    INVALID,
-    Context,
-    Document,
-    Errors,
-    required,
-)
+from weir.validate.field import Context, Document, Errors
 from weir.validate.meta import validate_meta
 
 
@@ -26,11 +21,11 @@ def validate_replication_controller(new: Document, old: Document | None, context
         yield from validate_replica_status(new)
         return
     # What upstream declares beside the fields of this kind is found last.
-    declared = [error for error in meta if error.field == "metadata.name" and error.type == INVALID]
+    declared = [error for error in meta if error.field == "metadata.name" and error.type == field.INVALID]
     yield from (error for error in meta if error not in declared)
     selector = spec.get("selector") or {}
     if not selector and not context.raw:
-        yield required("spec.selector")
+        yield field.required("spec.selector")
     yield from validate_selected_template(
         spec.get("template"), {"matchLabels": selector}, "spec.template", options, "ReplicationController"
     )

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate import field
 from weir.validate.core.resources import (
     is_standard,
     validate_amount,
     validate_resource_name,
 )
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    invalid,
-    required,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import validate_meta
 
 _SCOPES: Final = (
@@ -64,7 +58,7 @@ def validate_resource_quota(new: Document, old: Document | None, context: Contex
     if old is not None:
         before = (old.get("spec") or {}).get("scopes")
         if {*(spec.get("scopes") or ())} != {*(before or ())}:
-            yield invalid("spec.scopes", spec.get("scopes"), "field is immutable")
+            yield field.invalid("spec.scopes", spec.get("scopes"), "field is immutable")
 
 
 def _validate_amounts(amounts: Document, at: str) -> Errors:
@@ -72,7 +66,7 @@ def _validate_amounts(amounts: Document, at: str) -> Errors:
         where = f"{at}[{name}]"
         yield from validate_resource_name(name, where)
         if "/" not in name and not is_standard(name):
-            yield invalid(where, name, "must be a standard resource for quota")
+            yield field.invalid(where, name, "must be a standard resource for quota")
         yield from validate_amount(name, amounts[name], where)
 
 
@@ -80,13 +74,13 @@ def _validate_scopes(spec: Document) -> Errors:
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:
-            yield invalid("spec.scopes", scopes, "unsupported scope")
+            yield field.invalid("spec.scopes", scopes, "unsupported scope")
         for _ in _out_of_scope(spec, scope):
-            yield invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+            yield field.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     for requirement in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         yield from _validate_scope(requirement, "spec.scopeSelector.matchExpressions")
     if {"BestEffort", "NotBestEffort"} <= set(scopes) or {"Terminating", "NotTerminating"} <= set(scopes):
-        yield invalid("spec.scopes", scopes, "conflicting scopes")
+        yield field.invalid("spec.scopes", scopes, "conflicting scopes")
 
 
 def _out_of_scope(spec: Document, scope: str) -> list[str]:
@@ -104,17 +98,17 @@ def _out_of_scope(spec: Document, scope: str) -> list[str]:
 def _validate_scope(requirement: Document, at: str) -> Errors:
     name, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
     if name not in _SCOPES:
-        yield invalid(f"{at}.scopeName", Enum(name), "unsupported scope")
+        yield field.invalid(f"{at}.scopeName", Enum(name), "unsupported scope")
     values = requirement.get("values") or []
     if name in _ONLY_EXISTS and operator != "Exists":
-        yield invalid(f"{at}.operator", Enum(operator), ONLY_EXISTS)
+        yield field.invalid(f"{at}.operator", Enum(operator), ONLY_EXISTS)
     if operator in ("In", "NotIn"):
         if not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            yield required(f"{at}.values", detail)
+            yield field.required(f"{at}.values", detail)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            yield invalid(f"{at}.values", values, detail)
+            yield field.invalid(f"{at}.values", values, detail)
     else:
-        yield invalid(f"{at}.operator", Enum(operator), "not a valid selector operator")
+        yield field.invalid(f"{at}.operator", Enum(operator), "not a valid selector operator")

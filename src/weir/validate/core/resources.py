@@ -12,17 +12,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from weir.objects.pod_resources import container_totals
-from weir.validate.field import (
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_found,
-    not_supported,
-    required,
-)
+from weir.validate import field
+from weir.validate.field import Document, Enum, Errors
 from weir.validate.field import duplicate as duplicate_value
 from weir.values.names import check_dns1123_label, check_label_key
 from weir.values.quantity import Quantity, parse_quantity
@@ -87,9 +78,9 @@ def is_standard(name: str) -> bool:
 def validate_resource_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of a resource, wherever it is used."""
     if messages := check_label_key(name):
-        yield from each_invalid(at, name, messages)
+        yield from field.each_invalid(at, name, messages)
     elif "/" not in name and not is_standard(name):
-        yield invalid(at, name, "must be a standard resource type or fully qualified")
+        yield field.invalid(at, name, "must be a standard resource type or fully qualified")
 
 
 def validate_container_resource_name(name: str, at: str) -> Errors:
@@ -102,18 +93,18 @@ def validate_container_only(name: str, at: str) -> Errors:
     """Yield an error for a resource that containers cannot request."""
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(HUGE_PAGES):
-            yield invalid(at, name, "must be a standard resource for containers")
+            yield field.invalid(at, name, "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
-        yield invalid(at, name, "doesn't follow extended resource name standard")
+        yield field.invalid(at, name, "doesn't follow extended resource name standard")
 
 
 def validate_amount(name: str, value: Any, at: str) -> Errors:
     """Yield what is wrong with the amount of a resource."""
     quantity = amount(value)
     if quantity.sign < 0:
-        yield invalid(at, str(quantity), NOT_NEGATIVE)
+        yield field.invalid(at, str(quantity), NOT_NEGATIVE)
     if (name in _COUNTED or is_extended(name)) and quantity.milli_value % 1000:
-        yield invalid(at, Enum(str(quantity)), "must be an integer")
+        yield field.invalid(at, Enum(str(quantity)), "must be an integer")
 
 
 def validate_container_resources(resources: Document, claim_names: Collection[str], at: str) -> Errors:
@@ -126,7 +117,7 @@ def validate_container_resources(resources: Document, claim_names: Collection[st
         yield from _validate_against_limit(name, requests[name], limits, at)
     names = {*limits, *requests}
     if any(name.startswith(HUGE_PAGES) for name in names) and names.isdisjoint(("cpu", "memory")):
-        yield forbidden(at, "HugePages require cpu or memory")
+        yield field.forbidden(at, "HugePages require cpu or memory")
     if claims := resources.get("claims"):
         yield from _validate_claims(claims, claim_names, f"{at}.claims")
 
@@ -135,15 +126,15 @@ def validate_pod_resources(spec: Document, at: str) -> Errors:
     """Yield what is wrong with resources of the whole pod: only basic ones, no claims, enough for its containers."""
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
-        yield forbidden(at, "may not be set for a windows pod")
+        yield field.forbidden(at, "may not be set for a windows pod")
         return
     if resources.get("claims"):
-        yield forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
+        yield field.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name in sorted(amounts):
             if name not in ("cpu", "memory") and not name.startswith(HUGE_PAGES):
-                yield not_supported(f"{at}.{part}[{name}]", name, ("cpu", HUGE_PAGES, "memory"))
+                yield field.not_supported(f"{at}.{part}[{name}]", name, ("cpu", HUGE_PAGES, "memory"))
             else:
                 yield from _validate_entry(name, amounts[name], f"{at}.{part}")
     for name in sorted(requests):
@@ -152,24 +143,24 @@ def validate_pod_resources(spec: Document, at: str) -> Errors:
     for name in sorted(asked):
         if name in requests and amount(requests[name]) < asked[name]:
             detail = f"must be greater than or equal to aggregate container requests of {asked[name]}"
-            yield invalid(f"{at}.requests[{name}]", str(amount(requests[name])), detail)
+            yield field.invalid(f"{at}.requests[{name}]", str(amount(requests[name])), detail)
     most = container_totals(spec, "limits")
     for name in sorted(most):
         if name.startswith(HUGE_PAGES) and name in limits and amount(limits[name]) < most[name]:
             detail = f"must be greater than or equal to aggregate container limits of {most[name]}"
-            yield invalid(f"{at}.limits[{name}]", str(amount(limits[name])), detail)
+            yield field.invalid(f"{at}.limits[{name}]", str(amount(limits[name])), detail)
     for i, container in enumerate(spec.get("containers") or ()):
         own = (container.get("resources") or {}).get("limits") or {}
         for name in sorted(own):
             if name in limits and amount(limits[name]) < amount(own[name]):
                 detail = f"must be less than or equal to pod limits of {amount(limits[name])}"
-                yield invalid(f"{at}.containers[{i}][{name}].limits", str(amount(own[name])), detail)
+                yield field.invalid(f"{at}.containers[{i}][{name}].limits", str(amount(own[name])), detail)
 
 
 def _validate_entry(name: str, value: Any, at: str) -> Errors:
     if name in _CONTAINER:
         if amount(value).sign < 0:
-            yield invalid(f"{at}[{name}]", str(amount(value)), NOT_NEGATIVE)
+            yield field.invalid(f"{at}[{name}]", str(amount(value)), NOT_NEGATIVE)
         return
     yield from validate_container_resource_name(name, f"{at}[{name}]")
     yield from validate_amount(name, value, f"{at}[{name}]")
@@ -178,16 +169,16 @@ def _validate_entry(name: str, value: Any, at: str) -> Errors:
 def _validate_against_limit(name: str, value: Any, limits: Document, at: str) -> Errors:
     if name not in limits:
         if not _may_overcommit(name):
-            yield required(f"{at}.limits", "Limit must be set for non overcommitable resources")
+            yield field.required(f"{at}.limits", "Limit must be set for non overcommitable resources")
         return
     if value == limits[name]:
         return
     request, limit = amount(value), amount(limits[name])
     if not _may_overcommit(name):
         if request != limit:
-            yield invalid(f"{at}.requests", str(request), f"must be equal to {name} limit of {limit}")
+            yield field.invalid(f"{at}.requests", str(request), f"must be equal to {name} limit of {limit}")
     elif limit < request:
-        yield invalid(
+        yield field.invalid(
             f"{at}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"
         )
 
@@ -198,7 +189,7 @@ def _validate_claims(claims: list[Document], claim_names: Collection[str], at: s
     for i, claim in enumerate(claims):
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
-            yield required(f"{at}[{i}]")
+            yield field.required(f"{at}[{i}]")
             continue
         # The whole claim and one request of it are the same claim twice.
         if (name, request) in seen or (name, "") in seen or (not request and name in names):
@@ -207,7 +198,9 @@ def _validate_claims(claims: list[Document], claim_names: Collection[str], at: s
         seen.add((name, request))
         names.add(name)
         if request:
-            yield from each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))
+            yield from field.each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))
         if name not in claim_names:
             known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
-            yield not_found(f"{at}[{i}]", name, f"must be one of the names in pod.spec.resourceClaims{known}")
+            yield field.not_found(
+                f"{at}[{i}]", name, f"must be one of the names in pod.spec.resourceClaims{known}"
+            )

@@ -7,18 +7,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.objects.jsontext import JsonError, parse_json
+from weir.validate import field
 from weir.validate.core.config_map import MAX_BYTES, SET_IMMUTABLE, decoded, decoded_length
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    required,
-    too_long,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.values.names import check_config_key
 
@@ -37,18 +28,18 @@ def validate_secret(new: Document, old: Document | None, context: Context) -> Er
     yield from validate_meta(new, old, context)
     if old is not None:
         if (new.get("type") or "Opaque") != (old.get("type") or "Opaque"):
-            yield invalid("type", Enum(new.get("type") or ""), IMMUTABLE)
+            yield field.invalid("type", Enum(new.get("type") or ""), IMMUTABLE)
         if old.get("immutable"):
             if not new.get("immutable"):
-                yield forbidden("immutable", SET_IMMUTABLE)
+                yield field.forbidden("immutable", SET_IMMUTABLE)
             if (new.get("data") or {}) != (old.get("data") or {}):
-                yield forbidden("data", SET_IMMUTABLE)
+                yield field.forbidden("data", SET_IMMUTABLE)
     data: dict[str, Any] = {**(new.get("data") or {}), **(new.get("stringData") or {})}
     for key in sorted(data):
-        yield from each_invalid(f"data[{key}]", key, check_config_key(key))
+        yield from field.each_invalid(f"data[{key}]", key, check_config_key(key))
     total = sum(decoded_length(value) for value in (new.get("data") or {}).values())
     if total > MAX_BYTES:
-        yield too_long("data", MAX_BYTES)
+        yield field.too_long("data", MAX_BYTES)
     yield from _validate_type(new, data)
 
 
@@ -56,17 +47,17 @@ def _validate_type(secret: Document, data: dict[str, Any]) -> Errors:
     kind = secret.get("type") or "Opaque"
     if kind == "kubernetes.io/service-account-token":
         if not ((secret.get("metadata") or {}).get("annotations") or {}).get(_ACCOUNT):
-            yield required(f"metadata.annotations[{_ACCOUNT}]")
+            yield field.required(f"metadata.annotations[{_ACCOUNT}]")
     elif kind == "kubernetes.io/basic-auth":
         if "username" not in data and "password" not in data:
-            yield required("data[username]")
-            yield required("data[password]")
+            yield field.required("data[username]")
+            yield field.required("data[password]")
     else:
         for key in _NEEDED.get(kind, ()):
             if key not in data:
-                yield required(f"data[{key}]")
+                yield field.required(f"data[{key}]")
             elif kind.startswith("kubernetes.io/docker"):
                 try:
                     parse_json(decoded(data[key]))
                 except JsonError as error:
-                    yield invalid(f"data[{key}]", "<secret contents redacted>", str(error))
+                    yield field.invalid(f"data[{key}]", "<secret contents redacted>", str(error))

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate import field
 from weir.validate.addresses import IP_MESSAGE, check_cidr, check_ip, check_usable_ip, find_ip
 from weir.validate.core.probes import PORT_RANGE, validate_port_reference
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import validate_labels, validate_meta
 from weir.values.names import (
     check_dns1123_label,
@@ -42,7 +32,7 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     if old is not None:
         yield from _validate_address_kept(spec, old.get("spec") or {})
     if not ports and not headless and kind != "ExternalName":
-        yield required("spec.ports")
+        yield field.required("spec.ports")
     if kind == "ExternalName":
         yield from _validate_external_name(spec)
     yield from _validate_ports(ports, kind)
@@ -51,31 +41,35 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     yield from _validate_families(spec)
     affinity = spec.get("sessionAffinity")
     if affinity and affinity not in ("ClientIP", "None"):
-        yield not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+        yield field.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     yield from _validate_affinity_timeout(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         messages = check_ip(address) or check_usable_ip(address)
-        yield from each_invalid(f"spec.externalIPs[{i}]", address, messages)
+        yield from field.each_invalid(f"spec.externalIPs[{i}]", address, messages)
     if kind not in _TYPES:
-        yield not_supported("spec.type", kind, _TYPES)
+        yield field.not_supported("spec.type", kind, _TYPES)
     if kind == "LoadBalancer":
         for i, text in enumerate(spec.get("loadBalancerSourceRanges") or ()):
             # Upstream writes this field with a capital.
-            yield from each_invalid(f"spec.LoadBalancerSourceRanges[{i}]", text, check_cidr(text.strip()))
+            yield from field.each_invalid(
+                f"spec.LoadBalancerSourceRanges[{i}]", text, check_cidr(text.strip())
+            )
     elif spec.get("loadBalancerSourceRanges"):
-        yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+        yield field.forbidden(
+            "spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'"
+        )
     reachable = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and spec.get("externalIPs"))
     if spec.get("externalTrafficPolicy") and not reachable:
         detail = "may only be set for externally-accessible services"
-        yield invalid("spec.externalTrafficPolicy", Enum(spec["externalTrafficPolicy"]), detail)
+        yield field.invalid("spec.externalTrafficPolicy", Enum(spec["externalTrafficPolicy"]), detail)
     for name in ("externalTrafficPolicy", "internalTrafficPolicy"):
         if (policy := spec.get(name)) is not None and policy not in _TRAFFIC:
-            yield not_supported(f"spec.{name}", policy, _TRAFFIC)
+            yield field.not_supported(f"spec.{name}", policy, _TRAFFIC)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
-        yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+        yield field.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
     if spec.get("loadBalancerClass") is not None and kind != "LoadBalancer":
-        yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+        yield field.forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
 
 
 def _validate_affinity_timeout(spec: Document) -> Errors:
@@ -83,38 +77,38 @@ def _validate_affinity_timeout(spec: Document) -> Errors:
     seconds = config.get("timeoutSeconds")
     if spec.get("sessionAffinity") == "ClientIP" and seconds is not None and not 0 < seconds <= 86400:
         at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-        yield invalid(at, seconds, "must be greater than 0 and less than 86400")
+        yield field.invalid(at, seconds, "must be greater than 0 and less than 86400")
 
 
 def _validate_families(spec: Document) -> Errors:
     """Validation of Service."""
     address, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     if not address and addresses:
-        yield invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
+        yield field.invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
     elif addresses and addresses[0] != address:
-        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+        yield field.invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
     families = spec.get("ipFamilies") or []
     for i, family in enumerate(families):
         if family not in ("IPv4", "IPv6"):
-            yield not_supported(f"spec.ipFamilies[{i}]", family, ("IPv4", "IPv6"))
+            yield field.not_supported(f"spec.ipFamilies[{i}]", family, ("IPv4", "IPv6"))
         if family in families[:i]:
-            yield duplicate(f"spec.ipFamilies[{i}]", Enum(family))
+            yield field.duplicate(f"spec.ipFamilies[{i}]", Enum(family))
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
-        yield not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
+        yield field.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
     for i, text in enumerate(addresses):
         if text != "None" and find_ip(text) is None:
-            yield invalid(f"spec.clusterIPs[{i}]", text, IP_MESSAGE)
+            yield field.invalid(f"spec.clusterIPs[{i}]", text, IP_MESSAGE)
 
 
 def _validate_external_name(spec: Document) -> Errors:
     if spec.get("clusterIP"):
-        yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+        yield field.forbidden("spec.clusterIPs", "may not be set for ExternalName services")
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
-        yield required("spec.externalName")
+        yield field.required("spec.externalName")
     else:
-        yield from each_invalid("spec.externalName", name, check_dns1123_subdomain(name))
+        yield from field.each_invalid("spec.externalName", name, check_dns1123_subdomain(name))
 
 
 def _validate_ports(ports: list[Document], kind: str) -> Errors:
@@ -123,24 +117,24 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
     for i, port in enumerate(ports):
         at, name = f"spec.ports[{i}]", port.get("name") or ""
         if len(ports) > 1 and not name:
-            yield required(f"{at}.name")
+            yield field.required(f"{at}.name")
         elif name:
-            yield from each_invalid(f"{at}.name", name, check_dns1123_label(name))
+            yield from field.each_invalid(f"{at}.name", name, check_dns1123_label(name))
             if name in names:
-                yield duplicate(f"{at}.name", name)
+                yield field.duplicate(f"{at}.name", name)
             names.add(name)
         number = port.get("port") or 0
         if not 1 <= number <= 65535:
-            yield invalid(f"{at}.port", number, PORT_RANGE)
+            yield field.invalid(f"{at}.port", number, PORT_RANGE)
         protocol = port.get("protocol") or "TCP"
         if protocol not in PROTOCOLS:
-            yield not_supported(f"{at}.protocol", protocol, PROTOCOLS)
+            yield field.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
         if (target := port.get("targetPort")) not in (None, ""):
             yield from validate_port_reference(target, f"{at}.targetPort")
         if (application := port.get("appProtocol")) is not None:
-            yield from each_invalid(f"{at}.appProtocol", application, check_label_key(application))
+            yield from field.each_invalid(f"{at}.appProtocol", application, check_label_key(application))
         if port.get("nodePort") and kind == "ClusterIP":
-            yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
+            yield field.forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     for i, port in enumerate(ports):
         key = (port.get("protocol") or "TCP", port.get("port") or 0)
         if key in taken:
@@ -152,7 +146,7 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
                 "TargetPort": 0,
                 "NodePort": 0,
             }
-            yield duplicate(f"spec.ports[{i}]", shown)
+            yield field.duplicate(f"spec.ports[{i}]", shown)
         taken.add(key)
 
 
@@ -160,4 +154,4 @@ def _validate_address_kept(new: Document, old: Document) -> Errors:
     kinds = {each.get("type") or "ClusterIP" for each in (new, old)}
     before, after = old.get("clusterIP"), new.get("clusterIP")
     if before and "ExternalName" not in kinds and after is not None and after != before:
-        yield invalid("spec.clusterIPs[0]", [after], "may not change once set")
+        yield field.invalid("spec.clusterIPs[0]", [after], "may not change once set")

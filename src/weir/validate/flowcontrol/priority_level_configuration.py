@@ -10,18 +10,8 @@ import math
 from typing import Final
 
 from weir.objects import flow_control
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    covered,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    settle,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.flowcontrol.flow_schema import validate_flow_conditions
 from weir.validate.gonames import equal, go_struct
 from weir.validate.meta import validate_meta
@@ -40,13 +30,13 @@ def validate_priority_level_configuration(new: Document, old: Document | None, c
     if context.subresource != "status":
         metadata, spec = new.get("metadata") or {}, new.get("spec") or {}
         before = None if old is None else old.get("spec") or {}
-        yield from settle(_by_hand(metadata, spec), _declared(spec, before))
+        yield from field.settle(_by_hand(metadata, spec), _declared(spec, before))
     yield from validate_flow_conditions(new)
 
 
 def _by_hand(metadata: Document, spec: Document) -> Errors:
     if _V1BETA3_NOTE in (metadata.get("annotations") or {}):
-        yield forbidden("metadata.annotations", f"annotation '{_V1BETA3_NOTE}' is forbidden")
+        yield field.forbidden("metadata.annotations", f"annotation '{_V1BETA3_NOTE}' is forbidden")
     name = metadata.get("name") or ""
     yield from _validate_spec(spec, name)
     fixed = flow_control.mandatory_spec(flow_control.LEVEL, name)
@@ -56,42 +46,46 @@ def _by_hand(metadata: Document, spec: Document) -> Errors:
     if name == flow_control.EXEMPT:
         spec, but = {**spec, "exempt": fixed["exempt"]}, " except the 'spec.exempt' field"
     if not equal("PriorityLevelConfigurationSpec", spec, fixed):
-        yield invalid("spec", shown, f"spec of '{name}'{but} must equal the fixed value")
+        yield field.invalid("spec", shown, f"spec of '{name}'{but} must equal the fixed value")
 
 
 def _validate_spec(spec: Document, name: str) -> Errors:
     kind, limited, exempt = spec.get("type") or "", spec.get("limited"), spec.get("exempt")
     if (name == flow_control.EXEMPT) != (kind == "Exempt"):
-        yield invalid("spec.type", Enum(kind), "must be 'Exempt' if and only if `name` is 'exempt'")
+        yield field.invalid("spec.type", Enum(kind), "must be 'Exempt' if and only if `name` is 'exempt'")
     if kind == "Exempt":
         if limited is not None:
-            yield from covered([forbidden("spec.limited", "must be nil if the type is not Limited")])
+            yield from field.covered(
+                [field.forbidden("spec.limited", "must be nil if the type is not Limited")]
+            )
         if exempt is not None:
             yield from _validate_shares(exempt, "spec.exempt")
             yield from _validate_lendable(exempt, "spec.exempt")
     elif kind == "Limited":
         if exempt is not None:
-            yield from covered([forbidden("spec.exempt", "must be nil if the type is Limited")])
+            yield from field.covered([field.forbidden("spec.exempt", "must be nil if the type is Limited")])
         if limited is None:
-            yield from covered([required("spec.limited", "must not be empty when type is Limited")])
+            yield from field.covered(
+                [field.required("spec.limited", "must not be empty when type is Limited")]
+            )
         else:
             yield from _validate_limited(limited)
     elif kind:
-        yield not_supported("spec.type", kind, _TYPES)
+        yield field.not_supported("spec.type", kind, _TYPES)
     else:
-        yield from covered([required("spec.type")])
+        yield from field.covered([field.required("spec.type")])
 
 
 def _validate_shares(found: Document, at: str) -> Errors:
     shares = found.get("nominalConcurrencyShares")
     if shares is not None and shares < 0:
-        yield invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+        yield field.invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
 
 
 def _validate_lendable(found: Document, at: str) -> Errors:
     percent = found.get("lendablePercent")
     if percent is not None and not 0 <= percent <= 100:
-        yield invalid(f"{at}.lendablePercent", percent, "must be between 0 and 100, inclusive")
+        yield field.invalid(f"{at}.lendablePercent", percent, "must be between 0 and 100, inclusive")
 
 
 def _validate_limited(limited: Document) -> Errors:
@@ -101,7 +95,7 @@ def _validate_limited(limited: Document) -> Errors:
     yield from _validate_lendable(limited, at)
     borrowing = limited.get("borrowingLimitPercent")
     if borrowing is not None and borrowing < 0:
-        yield invalid(
+        yield field.invalid(
             f"{at}.borrowingLimitPercent", borrowing, "if specified, must be a non-negative integer"
         )
 
@@ -111,34 +105,34 @@ def _validate_response(response: Document, at: str) -> Errors:
     if kind == "Reject":
         if queuing is not None:
             detail = "must be nil if limited.limitResponse.type is not Limited"
-            yield from covered([forbidden(f"{at}.queuing", detail)])
+            yield from field.covered([field.forbidden(f"{at}.queuing", detail)])
     elif kind == "Queue":
         if queuing is None:
             detail = "must not be empty if limited.limitResponse.type is Limited"
-            yield from covered([required(f"{at}.queuing", detail)])
+            yield from field.covered([field.required(f"{at}.queuing", detail)])
         else:
             yield from _validate_queuing(queuing, f"{at}.queuing")
     elif kind:
-        yield not_supported(f"{at}.type", kind, _RESPONSES)
+        yield field.not_supported(f"{at}.type", kind, _RESPONSES)
     else:
-        yield from covered([required(f"{at}.type")])
+        yield from field.covered([field.required(f"{at}.type")])
 
 
 def _validate_queuing(queuing: Document, at: str) -> Errors:
     length, queues, hand = (queuing.get(name) or 0 for name in ("queueLengthLimit", "queues", "handSize"))
     if length <= 0:
-        yield invalid(f"{at}.queueLengthLimit", length, "must be positive")
+        yield field.invalid(f"{at}.queueLengthLimit", length, "must be positive")
     if queues <= 0:
-        yield invalid(f"{at}.queues", queues, "must be positive")
+        yield field.invalid(f"{at}.queues", queues, "must be positive")
     elif queues > MOST_QUEUES:
-        yield invalid(f"{at}.queues", queues, f"must not be greater than {MOST_QUEUES}")
+        yield field.invalid(f"{at}.queues", queues, f"must not be greater than {MOST_QUEUES}")
     if hand <= 0:
-        yield invalid(f"{at}.handSize", hand, "must be positive")
+        yield field.invalid(f"{at}.handSize", hand, "must be positive")
     elif hand > queues:
-        yield invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")
+        yield field.invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")
     elif entropy_bits(queues, hand) > HASH_BITS:
         needed = f"required entropy bits of deckSize {queues} and handSize {hand}"
-        yield invalid(f"{at}.handSize", hand, f"{needed} should not be greater than {HASH_BITS}")
+        yield field.invalid(f"{at}.handSize", hand, f"{needed} should not be greater than {HASH_BITS}")
 
 
 def entropy_bits(queues: int, hand: int) -> int:
@@ -160,7 +154,7 @@ def _declared(spec: Document, before: Document | None) -> Errors:
     )
     yield from _declared_member("spec.limited", limited, old.get("limited"), kind == "Limited", same_kind)
     if not kind and not same_kind:
-        yield required("spec.type")
+        yield field.required("spec.type")
     if limited is None:
         return
     response = limited.get("limitResponse") or {}
@@ -171,7 +165,7 @@ def _declared(spec: Document, before: Document | None) -> Errors:
     queuing, queued = response.get("queuing"), (then or {}).get("queuing")
     yield from _declared_member(f"{at}.queuing", queuing, queued, answer == "Queue", same_answer)
     if not answer and not same_answer:
-        yield required(f"{at}.type")
+        yield field.required(f"{at}.type")
 
 
 def _declared_member(
@@ -181,6 +175,6 @@ def _declared_member(
     if same and (found is None) == (before is None):
         return
     if found is not None and not chosen:
-        yield forbidden(at, "")
+        yield field.forbidden(at, "")
     elif found is None and chosen and needed:
-        yield required(at)
+        yield field.required(at)

@@ -13,22 +13,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from weir.validate import field
 from weir.validate.addresses import canonical_interface
 from weir.validate.conditions import validate_conditions
 from weir.validate.core.node_selector import validate_node_selector
-from weir.validate.field import (
-    Document,
-    Errors,
-    covered,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    settle,
-    too_long,
-    too_many,
-)
+from weir.validate.field import Document, Errors
 from weir.validate.meta import same
 from weir.validate.ratchet import Options, toleration_gates
 from weir.validate.resource.declared_devices import (
@@ -78,7 +67,7 @@ def declared_status(status: Document, old: Document, options: Options, *, slashe
     allocation, was = status.get("allocation"), old.get("allocation")
     if allocation is not None and not same(allocation, was):
         if was is not None:
-            yield invalid("status.allocation", None, MODIFIED)
+            yield field.invalid("status.allocation", None, MODIFIED)
         else:
             yield from _allocation(allocation.get("devices") or {}, options, slashes)
     consumers, at = status.get("reservedFor") or [], "status.reservedFor"
@@ -108,9 +97,9 @@ def _allocation(devices: Document, options: Options, slashes: bool) -> Errors:
         where = f"{at}.config[{i}]"
         source = config.get("source") or ""
         if not source:
-            yield required(f"{where}.source")
+            yield field.required(f"{where}.source")
         elif source not in SOURCES:
-            yield not_supported(f"{where}.source", source, SOURCES)
+            yield field.not_supported(f"{where}.source", source, SOURCES)
         yield from names(config.get("requests") or [], f"{where}.requests")
         if (opaque := config.get("opaque")) is not None:
             yield from validate_driver_reference(opaque.get("driver") or "", f"{where}.opaque.driver")
@@ -126,33 +115,33 @@ def _result(result: Document, at: str, options: Options, slashes: bool) -> Error
 
 def _pool_name(name: str, at: str) -> Errors:
     if not name:
-        yield required(at)
+        yield field.required(at)
         return
     if byte_length(name) > POOL_MAX_BYTES:
-        yield too_long(at, POOL_MAX_BYTES)
+        yield field.too_long(at, POOL_MAX_BYTES)
     for i, part in enumerate(name.split("/")):
         if not part:
-            yield invalid(at, name, f"segment {i}: must not be empty")
+            yield field.invalid(at, name, f"segment {i}: must not be empty")
         else:
             messages = in_bytes(check_dns1123_subdomain(part))
-            yield from each_invalid(at, part, (f"segment {i}: {message}" for message in messages))
+            yield from field.each_invalid(at, part, (f"segment {i}: {message}" for message in messages))
 
 
 def _share_id(holder: Document, at: str) -> Errors:
     share = holder.get("shareID")
     if share is not None and not _is_uuid(share):
-        yield invalid(f"{at}.shareID", share, NOT_A_UUID)
+        yield field.invalid(f"{at}.shareID", share, NOT_A_UUID)
 
 
 def _device(device: Document, at: str) -> Errors:
     yield from _share_id(device, at)
     network = device.get("networkData") or {}
     if byte_length(network.get("interfaceName") or "") > 256:
-        yield too_long(f"{at}.networkData.interfaceName", 256)
+        yield field.too_long(f"{at}.networkData.interfaceName", 256)
     addresses, where = network.get("ips") or [], f"{at}.networkData.ips"
     yield from too_long_list(addresses, MOST_ADDRESSES, where) or repeated(addresses, (), where)
     if byte_length(network.get("hardwareAddress") or "") > 128:
-        yield too_long(f"{at}.networkData.hardwareAddress", 128)
+        yield field.too_long(f"{at}.networkData.hardwareAddress", 128)
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
@@ -160,7 +149,7 @@ def validate_claim_status(new: Document, old: Document, options: Options, *, sla
     status, before = new.get("status") or {}, old.get("status") or {}
     spec = new.get("spec") or {}
     with_copies = _with_spec_operators(options, spec)
-    yield from settle(
+    yield from field.settle(
         _handwritten(new, status, before, with_copies, slashes),
         declared_status(status, before, with_copies, slashes=slashes),
     )
@@ -211,8 +200,10 @@ def _validate_allocation(allocation: Document, spec: Document, options: Options,
 
 def _validate_result(result: Document, names: Names, at: str, options: Options, slashes: bool) -> Errors:
     yield from validate_reference(result.get("request") or "", names, f"{at}.request")
-    yield from covered(validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes))
-    yield from covered(validate_pool_name(result.get("pool") or "", f"{at}.pool"))
+    yield from field.covered(
+        validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes)
+    )
+    yield from field.covered(validate_pool_name(result.get("pool") or "", f"{at}.pool"))
     yield from validate_device_name(result.get("device") or "", f"{at}.device")
     yield from validate_binding_conditions(result, at)
     yield from validate_device_tolerations(result.get("tolerations") or [], f"{at}.tolerations", options)
@@ -223,7 +214,7 @@ def _validate_consumers(status: Document) -> Errors:
     for i, consumer in enumerate(consumers if len(consumers) <= MOST_CONSUMERS else ()):
         for name in ("resource", "name", "uid"):
             if not consumer.get(name):
-                yield required(f"status.reservedFor[{i}].{name}")
+                yield field.required(f"status.reservedFor[{i}].{name}")
 
 
 def _validate_reservation(status: Document, claim: Document, before: Document) -> Errors:
@@ -231,14 +222,14 @@ def _validate_reservation(status: Document, claim: Document, before: Document) -
     if not consumers:
         return
     if status.get("allocation") is None:
-        yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
+        yield field.forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
     elif (claim.get("metadata") or {}).get("deletionTimestamp"):
         known = before.get("reservedFor") or ()
         if any(consumer not in known for consumer in consumers):
             detail = (
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
             )
-            yield forbidden("status.reservedFor", detail)
+            yield field.forbidden("status.reservedFor", detail)
 
 
 def device_key(holder: Document) -> tuple[str, ...]:
@@ -256,10 +247,10 @@ def _validate_devices(devices: list[Document], allocation: Document | None) -> E
         yield from validate_device_name(device.get("device") or "", f"{at}.device")
         if device_key(device) not in allocated:
             shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_key(device), strict=True))
-            yield invalid(at, shown, "must be an allocated device in the claim")
+            yield field.invalid(at, shown, "must be an allocated device in the claim")
         conditions = device.get("conditions") or []
         if len(conditions) > MOST_CONDITIONS:
-            yield too_many(f"{at}.conditions", len(conditions), MOST_CONDITIONS)
+            yield field.too_many(f"{at}.conditions", len(conditions), MOST_CONDITIONS)
         yield from validate_conditions(conditions, f"{at}.conditions")
         if device.get("data") is not None:
             yield from validate_json_object(device["data"], f"{at}.data")
@@ -272,6 +263,6 @@ def _validate_address(address: str, at: str) -> Errors:
     """Yield what is wrong with the address of an interface: an address with the length of its network's prefix."""
     canonical = canonical_interface(address)
     if canonical is None:
-        yield invalid(at, address, NOT_INTERFACE_ADDRESS)
+        yield field.invalid(at, address, NOT_INTERFACE_ADDRESS)
     elif canonical != address:
-        yield invalid(at, address, f"must be in canonical form ({quote(canonical)})")
+        yield field.invalid(at, address, f"must be in canonical form ({quote(canonical)})")

@@ -13,19 +13,9 @@ from typing import Any, Final
 
 from weir.objects.schema import struct
 from weir.objects.strict_decoder import printed
+from weir.validate import field
 from weir.validate.core.tolerations import validate_comparison
-from weir.validate.field import (
-    Document,
-    Errors,
-    FieldError,
-    duplicate,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
+from weir.validate.field import Document, Errors, FieldError
 from weir.validate.meta import same
 from weir.validate.ratchet import Options
 from weir.validate.resource.device_names import (
@@ -61,17 +51,17 @@ _ONE_VALUE: Final = ", ".join(f"`{name}`" for name in VALUES)
 def short_name(name: str, at: str) -> Errors:
     """Yield what is wrong with a DNS label that must be there."""
     if not name:
-        yield required(at)
+        yield field.required(at)
     else:
-        yield from each_invalid(at, name, in_bytes(check_dns1123_label(name)))
+        yield from field.each_invalid(at, name, in_bytes(check_dns1123_label(name)))
 
 
 def long_name(name: str, at: str) -> Errors:
     """Yield what is wrong with a DNS subdomain that must be there."""
     if not name:
-        yield required(at)
+        yield field.required(at)
     else:
-        yield from each_invalid(at, name, in_bytes(check_dns1123_subdomain(name)))
+        yield from field.each_invalid(at, name, in_bytes(check_dns1123_subdomain(name)))
 
 
 def fully_qualified_name(name: str, at: str) -> Errors:
@@ -79,32 +69,32 @@ def fully_qualified_name(name: str, at: str) -> Errors:
     domain, slash, identifier = name.partition("/")
     if not slash:
         yield from validate_identifier(name, at)
-        yield invalid(at, name, NOT_QUALIFIED)
+        yield field.invalid(at, name, NOT_QUALIFIED)
         return
     if "/" in identifier:
         return  # slips through upstream
     if not domain:
-        yield invalid(at, "", "prefix must not be empty")
+        yield field.invalid(at, "", "prefix must not be empty")
     else:
         if byte_length(domain) > DRIVER_MAX_BYTES:
-            yield too_long(at, DRIVER_MAX_BYTES)
+            yield field.too_long(at, DRIVER_MAX_BYTES)
         messages = in_bytes(check_dns1123_subdomain(domain))
-        yield from each_invalid(at, domain, ("prefix: " + message for message in messages))
+        yield from field.each_invalid(at, domain, ("prefix: " + message for message in messages))
     if identifier:
         yield from validate_identifier(identifier, at)
     else:
-        yield invalid(at, "", "name must not be empty")
+        yield field.invalid(at, "", "name must not be empty")
 
 
 def extended_resource_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name under which pods may ask for a class as for a resource."""
     if "/" not in name:
-        yield invalid(at, name, "a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+        yield field.invalid(at, name, "a name must be a domain-prefixed path, such as 'example.com/my-prop'")
     elif "kubernetes.io/" in name:
-        yield invalid(at, name, 'must not have "kubernetes.io/" domain')
+        yield field.invalid(at, name, 'must not have "kubernetes.io/" domain')
     if name.startswith("requests."):
-        yield invalid(at, name, 'must not have "requests." prefix')
-    yield from each_invalid(at, name, check_label_key("requests." + name))
+        yield field.invalid(at, name, 'must not have "requests." prefix')
+    yield from field.each_invalid(at, name, check_label_key("requests." + name))
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +102,7 @@ def extended_resource_name(name: str, at: str) -> Errors:
 
 def too_long_list(entries: list[Any], most: int, at: str) -> list[FieldError]:
     """Return the one error of a list over its limit; nothing else of such a list is reported."""
-    return [too_many(at, len(entries), most)] if len(entries) > most else []
+    return [field.too_many(at, len(entries), most)] if len(entries) > most else []
 
 
 def repeated(entries: list[Any], keys: Collection[str], at: str, of: str = "") -> Errors:
@@ -121,7 +111,7 @@ def repeated(entries: list[Any], keys: Collection[str], at: str, of: str = "") -
     for i, entry in enumerate(entries):
         key = tuple(entry.get(name) or "" for name in keys) if keys else entry
         if key in seen:
-            yield duplicate(f"{at}[{i}]", printed(_defaulted(entry), struct(of)) if of else entry)
+            yield field.duplicate(f"{at}[{i}]", printed(_defaulted(entry), struct(of)) if of else entry)
         seen.add(key)
 
 
@@ -173,9 +163,9 @@ def declared_slice(spec: Document, old: Document | None, kept_effects: Collectio
 
 def _counters(counters: Document, at: str) -> Errors:
     if not counters:
-        yield required(at)
+        yield field.required(at)
     for name in sorted(counters):
-        yield from each_invalid(at, name, in_bytes(check_dns1123_label(name)))
+        yield from field.each_invalid(at, name, in_bytes(check_dns1123_label(name)))
 
 
 def _device(device: Document, at: str, kept_effects: Collection[str]) -> Errors:
@@ -202,9 +192,9 @@ def _one_value(attribute: Document, at: str) -> Errors:
         if attribute.get(name) or (name in VALUES[:4] and attribute.get(name) is not None)
     ]
     if not given:
-        yield invalid(at, "", f"must specify one of: {_ONE_VALUE}")
+        yield field.invalid(at, "", f"must specify one of: {_ONE_VALUE}")
     elif len(given) > 1:
-        yield invalid(at, "{" + ", ".join(given) + "}", f"must specify exactly one of: {_ONE_VALUE}")
+        yield field.invalid(at, "{" + ", ".join(given) + "}", f"must specify exactly one of: {_ONE_VALUE}")
 
 
 def binding_conditions(holder: Document, at: str) -> Errors:
@@ -217,9 +207,9 @@ def taint_effect(taint: Document, at: str, kept: Collection[str]) -> Errors:
     """Yield what is wrong with the effect of a taint; *kept* are unknown ones the stored object already has."""
     effect = taint.get("effect") or ""
     if not effect:
-        yield required(f"{at}.effect")
+        yield field.required(f"{at}.effect")
     elif effect not in EFFECTS and effect not in kept:
-        yield not_supported(f"{at}.effect", effect, EFFECTS)
+        yield field.not_supported(f"{at}.effect", effect, EFFECTS)
 
 
 # ── claims, templates and classes ────────────────────────────────────────────────────────────────
@@ -273,7 +263,7 @@ def _request(request: Document, at: str, options: Options) -> Errors:
 def _asked(request: Document, at: str, options: Options) -> Errors:
     yield from too_long_list(request.get("selectors") or [], MOST_SELECTORS, f"{at}.selectors")
     if (mode := request.get("allocationMode") or MODES[0]) not in MODES:
-        yield not_supported(f"{at}.allocationMode", mode, MODES)
+        yield field.not_supported(f"{at}.allocationMode", mode, MODES)
     yield from tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
@@ -289,13 +279,13 @@ def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
 def _toleration(toleration: Document, at: str, options: Options) -> Errors:
     operator, value = toleration.get("operator") or "Equal", toleration.get("value") or ""
     if key := toleration.get("key") or "":
-        yield from each_invalid(f"{at}.key", key, check_label_key(key))
+        yield from field.each_invalid(f"{at}.key", key, check_label_key(key))
     if operator not in ("Exists", "Equal"):
         problems = validate_comparison(operator, value, at, options)
         yield from (error for error in problems if error.field.endswith(".operator"))
     effect = toleration.get("effect") or ""
     if effect and effect not in EFFECTS:
-        yield not_supported(f"{at}.effect", effect, EFFECTS)
+        yield field.not_supported(f"{at}.effect", effect, EFFECTS)
 
 
 def declared_class(new: Document, old: Document | None) -> Errors:
@@ -307,7 +297,7 @@ def declared_class(new: Document, old: Document | None) -> Errors:
 
     metadata = new.get("metadata") or {}
     if old is None and (name := metadata.get("name") or ""):
-        yield from each_invalid("metadata.name", name, in_bytes(check_dns1123_subdomain(name)))
+        yield from field.each_invalid("metadata.name", name, in_bytes(check_dns1123_subdomain(name)))
     if changed("selectors"):
         yield from too_long_list(spec.get("selectors") or [], MOST_SELECTORS, "spec.selectors")
     if changed("config"):

@@ -9,19 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from weir.validate import field
 from weir.validate.core.tolerations import expression_errors
-from weir.validate.field import (
-    TOO_LONG,
-    Document,
-    Errors,
-    FieldError,
-    covered,
-    each_invalid,
-    invalid,
-    required,
-    too_long,
-    too_many,
-)
+from weir.validate.field import Document, Errors, FieldError
 from weir.validate.meta import same
 from weir.values.names import (
     byte_length,
@@ -42,46 +32,46 @@ NOT_QUALIFIED: Final = "a fully qualified name must be a domain and a name separ
 def validate_driver_name(name: str, at: str, *, slashes: bool = False) -> Errors:
     """Yield what is wrong with the name of a DRA driver; with *slashes* it may be several names joined by them."""
     if not name:
-        yield required(at)
+        yield field.required(at)
         return
     if byte_length(name) > DRIVER_MAX_BYTES:
-        yield too_long(at, DRIVER_MAX_BYTES)
+        yield field.too_long(at, DRIVER_MAX_BYTES)
     for part in name.split("/") if slashes else [name]:
-        yield from each_invalid(at, part, check_dns1123_subdomain(part.lower()))
+        yield from field.each_invalid(at, part, check_dns1123_subdomain(part.lower()))
 
 
 def validate_driver_reference(name: str, at: str, *, slashes: bool = False) -> Errors:
     """Yield what is wrong with a driver that is referred to: the same rule, in the newer words."""
     if not name:
-        yield required(at)
+        yield field.required(at)
         return
     for part in name.split("/") if slashes else [name]:
-        yield from each_invalid(at, part, check_caseless_subdomain(part))
+        yield from field.each_invalid(at, part, check_caseless_subdomain(part))
     if len(name) > DRIVER_MAX_BYTES:
-        yield FieldError(TOO_LONG, at, "", f"may not be more than {DRIVER_MAX_BYTES} characters")
+        yield FieldError(field.TOO_LONG, at, "", f"may not be more than {DRIVER_MAX_BYTES} characters")
 
 
 def validate_pool_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of a pool: DNS subdomains joined by slashes."""
     if not name:
-        yield required(at)
+        yield field.required(at)
         return
     if byte_length(name) > POOL_MAX_BYTES:
-        yield too_long(at, POOL_MAX_BYTES)
+        yield field.too_long(at, POOL_MAX_BYTES)
     for part in name.split("/"):
-        yield from each_invalid(at, part, check_dns1123_subdomain(part))
+        yield from field.each_invalid(at, part, check_dns1123_subdomain(part))
 
 
 def validate_device_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of a device, a request or a counter."""
-    yield from each_invalid(at, name, check_dns1123_label(name))
+    yield from field.each_invalid(at, name, check_dns1123_label(name))
 
 
 def validate_identifier(name: str, at: str) -> Errors:
     """Yield what is wrong with the part of an attribute's name after its domain."""
     if byte_length(name) > IDENTIFIER_MAX_BYTES:
-        yield too_long(at, IDENTIFIER_MAX_BYTES)
-    yield from each_invalid(at, name, check_c_identifier(name))
+        yield field.too_long(at, IDENTIFIER_MAX_BYTES)
+    yield from field.each_invalid(at, name, check_c_identifier(name))
 
 
 def validate_qualified_name(name: str, at: str) -> Errors:
@@ -95,11 +85,11 @@ def validate_qualified_name(name: str, at: str) -> Errors:
     if domain:
         yield from validate_driver_name(domain, at)
     else:
-        yield invalid(at, "", "the domain must not be empty")
+        yield field.invalid(at, "", "the domain must not be empty")
     if identifier:
         yield from validate_identifier(identifier, at)
     else:
-        yield invalid(at, "", "the name must not be empty")
+        yield field.invalid(at, "", "the name must not be empty")
 
 
 def validate_selectors(
@@ -110,20 +100,20 @@ def validate_selectors(
     Only where devices can be shared (*shares*) may an expression ask whether one is.
     """
     if len(selectors) > MOST_SELECTORS:
-        yield from covered([too_many(at, len(selectors), MOST_SELECTORS)])
+        yield from field.covered([field.too_many(at, len(selectors), MOST_SELECTORS)])
         return
     stored = old is not None and same(selectors, old)
     for i, selector in enumerate(selectors):
         cel = selector.get("cel")
         if cel is None:
-            yield required(f"{at}[{i}].cel")
+            yield field.required(f"{at}[{i}].cel")
         elif not stored:
             yield from _validate_expression(cel.get("expression") or "", f"{at}[{i}].cel.expression", shares)
 
 
 def _validate_expression(expression: str, at: str, shares: bool) -> Errors:
     if byte_length(expression) > EXPRESSION_MAX_BYTES:
-        yield too_long(at, EXPRESSION_MAX_BYTES)
+        yield field.too_long(at, EXPRESSION_MAX_BYTES)
         return
     # The language is heavy to load and few writes carry a selector.
     language = import_module("weir.devices.expression")

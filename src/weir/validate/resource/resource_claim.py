@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate.field import (
-    INVALID,
-    Context,
-    Document,
-    Enum,
-    Errors,
-    covered,
-    each_invalid,
-    invalid,
-    not_supported,
-    required,
-    settle,
-)
+from weir.validate import field
+from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
 from weir.validate.ratchet import Options, options_for
 from weir.validate.resource.claim_status import validate_claim_status
@@ -54,7 +43,7 @@ def validate_resource_claim(new: Document, old: Document | None, context: Contex
     options = options_for(context.gates, context.raw)
     if old is None:
         devices = (new.get("spec") or {}).get("devices") or {}
-        yield from settle(
+        yield from field.settle(
             (*validate_meta(new, old, context), *validate_claim(devices, "spec.devices", options)),
             declared_claim(devices, "spec.devices", options),
         )
@@ -63,7 +52,7 @@ def validate_resource_claim(new: Document, old: Document | None, context: Contex
     if context.subresource == "status":
         yield from validate_claim_status(new, old, options, slashes=context.relaxed)
     elif not same(new.get("spec"), old.get("spec")):
-        yield invalid("spec", None, IMMUTABLE)
+        yield field.invalid("spec", None, IMMUTABLE)
 
 
 def validate_resource_claim_template(new: Document, old: Document | None, context: Context) -> Errors:
@@ -71,12 +60,12 @@ def validate_resource_claim_template(new: Document, old: Document | None, contex
     spec, options = new.get("spec") or {}, options_for(context.gates, context.raw)
     devices, at = (spec.get("spec") or {}).get("devices") or {}, "spec.spec.devices"
     changed = old is not None and not same(spec, old.get("spec"))
-    yield from settle(
+    yield from field.settle(
         (
             *validate_meta(new, old, context),
             *validate_template_meta(spec.get("metadata") or {}, "spec.metadata"),
             *validate_claim(devices, at, options),
-            *([invalid("spec", spec, IMMUTABLE)] if changed else ()),
+            *([field.invalid("spec", spec, IMMUTABLE)] if changed else ()),
         ),
         declared_claim(devices, at, options) if old is None or changed else (),
     )
@@ -84,14 +73,14 @@ def validate_resource_claim_template(new: Document, old: Document | None, contex
 
 def validate_device_class(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a DeviceClass."""
-    yield from settle(_validate_class(new, old, context), declared_class(new, old))
+    yield from field.settle(_validate_class(new, old, context), declared_class(new, old))
 
 
 def _validate_class(new: Document, old: Document | None, context: Context) -> Errors:
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     for error in validate_meta(new, old, context):
-        named = error.field == "metadata.name" and error.type == INVALID and old is None
-        yield from covered([error]) if named else [error]
+        named = error.field == "metadata.name" and error.type == field.INVALID and old is None
+        yield from field.covered([error]) if named else [error]
     known = None if old is None else before.get("selectors") or []
     shares = options_for(context.gates).shares
     yield from validate_selectors(spec.get("selectors") or [], "spec.selectors", known, shares=shares)
@@ -121,7 +110,7 @@ def _validate_request(request: Document, at: str, options: Options) -> Errors:
     yield from validate_device_name(request.get("name") or "", f"{at}.name")
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     if exactly is not None and alternatives:
-        yield invalid(at, None, ONE_FORM + ", but multiple fields are set")
+        yield field.invalid(at, None, ONE_FORM + ", but multiple fields are set")
     elif exactly is not None:
         class_name = exactly.get("deviceClassName") or ""
         yield from _validate_class_name(class_name, f"{at}.exactly.deviceClassName")
@@ -135,14 +124,14 @@ def _validate_request(request: Document, at: str, options: Options) -> Errors:
             yield from validate_device_name(alternative.get("name") or "", f"{at}[{i}].name")
             yield from _validate_device_request(alternative, f"{at}[{i}]", options)
     else:
-        yield required(at, ONE_FORM)
+        yield field.required(at, ONE_FORM)
 
 
 def _validate_class_name(name: str, at: str) -> Errors:
     if not name:
-        yield required(at)
+        yield field.required(at)
     else:
-        yield from each_invalid(at, name, check_dns1123_subdomain(name))
+        yield from field.each_invalid(at, name, check_dns1123_subdomain(name))
 
 
 def _validate_device_request(request: Document, at: str, options: Options) -> Errors:
@@ -154,16 +143,16 @@ def _validate_device_request(request: Document, at: str, options: Options) -> Er
         mode, count = mode or "ExactCount", count or (1 if mode in ("", "ExactCount") else 0)
     if mode == "All":
         if count:
-            yield invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
+            yield field.invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount":
         if count <= 0:
-            yield invalid(f"{at}.count", count, POSITIVE)
+            yield field.invalid(f"{at}.count", count, POSITIVE)
     else:
-        yield from covered([not_supported(f"{at}.allocationMode", Enum(mode), MODES)])
+        yield from field.covered([field.not_supported(f"{at}.allocationMode", Enum(mode), MODES)])
     yield from validate_device_tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
 def _validate_constraint(constraint: Document, names: Names, at: str, options: Options) -> Errors:
     yield from validate_references(constraint.get("requests") or [], names, f"{at}.requests")
     if constraint.get("matchAttribute") is None and constraint.get("distinctAttribute") is None:
-        yield required(at, ONE_ATTRIBUTE) if options.shares else required(f"{at}.matchAttribute")
+        yield field.required(at, ONE_ATTRIBUTE) if options.shares else field.required(f"{at}.matchAttribute")
