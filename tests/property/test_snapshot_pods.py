@@ -236,3 +236,15 @@ def test_pods_whose_json_never_repeats_are_tried_so_often_only(monkeypatch):
     )
     assert (list(pods), len(outlines)) == ([f"default/{name}" for name in names], 10)
     assert len({id(each.template) for each in pods.sources()}) == 1
+
+
+def test_workloads_whose_pods_come_by_turns_are_read_once_each(monkeypatch):
+    reads: list[Any] = []
+    read_pod = pod_reader.read_pod
+    monkeypatch.setattr(pod_reader, "read_pod", lambda source: reads.append(source) or read_pod(source))
+    workloads = 2500
+    pods = pod_reader.SnapshotPods.of(
+        json.dumps({"metadata": {"name": f"p{number}", "labels": {"app": f"a{number % workloads}"}}}).encode()
+        for number in range(2 * workloads)
+    )
+    assert (len(pods), len(reads)) == (2 * workloads, workloads)

@@ -194,6 +194,7 @@ class ClusterObjects:
     lowered: bool = False  #: some of the documents were written by weir's operator, and are raised here
     pod_files: tuple[tuple[str, int], ...] = ()  #: files of `pods`, in their order, with how many each has
     record: Record | None = None  #: of a snapshot, which says what it leaves out
+    respelled: bool = True  #: some of `pods` may spell expressions as stock Kubernetes lets them
 
     @classmethod
     def of(
@@ -267,7 +268,7 @@ class ClusterObjects:
         from weir.objects.pod_reader import SnapshotPods
 
         try:
-            return SnapshotPods.of(map(_with_expressions, self.pods))
+            return SnapshotPods.of(map(_with_expressions, self.pods) if self.respelled else self.pods)
         except ViewError:
             files = (file for file, number in self.pod_files for _ in range(number))
             for file, source in zip(files, self.pods, strict=True):
@@ -434,13 +435,23 @@ class _Streamed:
         self.documents: list[tuple[str, Any]] = []
         self.pods: list[msgspec.Raw] = []
         self.lowered = False  #: some of the pods were written by weir's operator
+        self.respelled = False  #: some of the pods may spell expressions as stock Kubernetes lets them
         self._keep_gate = keep_gate
         self._kind_of = msgspec.json.Decoder(_KindOf).decode
 
-    def add(self, file: str, items: Iterable[bytes | msgspec.Raw], typed: str, *, sure: bool = True) -> bool:
+    def add(
+        self,
+        file: str,
+        items: Iterable[bytes | msgspec.Raw],
+        typed: str,
+        *,
+        sure: bool = True,
+        plain: bool = False,
+    ) -> bool:
         """Take in the objects of a List; *typed* is the kind of those that do not say it.
 
-        Unless *sure* that there is none, an object of no kind ends it: return whether all were taken in.
+        Unless *sure* that there is none, an object of no kind ends it: return whether all were taken in. Of a *plain*
+        file nothing was written by weir's operator or is spelled for stock Kubernetes.
         """
         from weir.lowering.originals import raised
 
@@ -452,12 +463,16 @@ class _Streamed:
                 return False
             if kind != "Pod":
                 self.documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
-            elif _MARK in bytes(item):
+            elif plain:
+                self.pods.append(item if isinstance(item, msgspec.Raw) else msgspec.Raw(item))
+            elif _MARK in (text := bytes(item)):
+                self.respelled = True
                 written = {"kind": kind, **msgspec.json.decode(item)}
                 document = raised(written, keep_gate=self._keep_gate)
                 self.lowered |= document is not written
                 self.pods.append(msgspec.Raw(msgspec.json.encode(document)))
             else:
+                self.respelled |= _STOCK_SPELLING in text
                 self.pods.append(item if isinstance(item, msgspec.Raw) else msgspec.Raw(item))
         return True
 
@@ -467,7 +482,7 @@ def _streamed(places: Sequence[str], keep_gate: bool) -> ClusterObjects:
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
     pod_files: list[tuple[str, int]] = []
-    lowered = False
+    lowered = respelled = False
     for name in places:
         for file, path in [(name, None)] if is_address(name) else find_files([name]):
             objects = _cut(file, path, keep_gate) if path is not None and path.is_file() else None
@@ -478,6 +493,7 @@ def _streamed(places: Sequence[str], keep_gate: bool) -> ClusterObjects:
             pods += objects.pods
             pod_files.append((file, len(objects.pods)))
             lowered |= objects.lowered
+            respelled |= objects.respelled
     return ClusterObjects.of(
         documents,
         keep_gate=keep_gate,
@@ -485,6 +501,7 @@ def _streamed(places: Sequence[str], keep_gate: bool) -> ClusterObjects:
         dumped=True,
         pods=tuple(pods),
         pod_files=tuple(pod_files),
+        respelled=respelled,
     )
 
 
@@ -531,7 +548,8 @@ def _whole(file: str, content: bytes, keep_gate: bool) -> _Streamed:
     objects = _Streamed(keep_gate)
     try:
         items = msgspec.json.decode(content, type=_Items)
-        objects.add(file, items.items, items.kind.removesuffix("List"))
+        plain = _MARK not in content and _STOCK_SPELLING not in content
+        objects.add(file, items.items, items.kind.removesuffix("List"), plain=plain)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError):
         # YAML, one object, an item that is no object, or not to be read
         objects = _Streamed(keep_gate)

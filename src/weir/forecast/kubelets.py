@@ -34,7 +34,7 @@ from weir.taints.expression import Expressions
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
-_MOST_SHARED: Final = 4096
+_MOST_SHARED: Final = 65_536
 
 
 class Kubelets(PodWorker):

@@ -26,7 +26,7 @@ from weir.simulation.kubelet.references import references
 Document = dict[str, Any]
 _REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
 _MOST_STEPS: Final = 64
-_MOST_SHARED: Final = 4096
+_MOST_SHARED: Final = 65_536
 #: The parts of a spec that the life of a pod is made from, and those that forbid working it out beforehand.
 _PLAYED: Final = ("containers", "initContainers", "restartPolicy", "activeDeadlineSeconds")
 _READ: Final = (*_PLAYED, "resourceClaims", "readinessGates", "ephemeralContainers", "volumes")
@@ -105,9 +105,9 @@ class Lifetimes:
         known = self._by_containers.get(key)
         if (
             known is None
-            or any(one is not other for one, other in zip(known[0], parts, strict=True))
+            or known[0] != parts  # mostly the same objects, which costs no comparison
             or known[1] != annotations
-            or known[2] != life
+            or (known[2] is not life and known[2] != life)
         ):
             if len(self._by_containers) >= _MOST_SHARED:
                 self._by_containers.clear()

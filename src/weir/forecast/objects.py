@@ -55,7 +55,7 @@ Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
 PODS: Final = by_kind("v1", "Pod")
 _USER: Final = User("weir:forecast")
-_MOST_SHARED: Final = 4096
+_MOST_SHARED: Final = 65_536
 
 
 class Objects:

@@ -26,7 +26,7 @@ _CHANGING: Final = {
     "generation": "generation",
 }
 _UNSEEN: Final = frozenset({"deletionGracePeriodSeconds", "managedFields"})
-_MOST_SHARED: Final = 4096
+_MOST_SHARED: Final = 65_536
 
 
 class Views:
@@ -116,10 +116,8 @@ def _metadata(view: ObjectMeta, old: Document, new: Document) -> ObjectMeta:
 
 
 def _same_but_node(one: Document, other: Document) -> bool:
-    """Return whether two specs consist of the same parts, the node apart."""
-    if len(one) - ("nodeName" in one) != len(other) - ("nodeName" in other):
-        return False
-    return all(other.get(name) is value for name, value in one.items() if name != "nodeName")
+    """Return whether two specs consist of the same parts, the node apart; parts that they share are not compared."""
+    return {**one, "nodeName": ""} == {**other, "nodeName": ""}
 
 
 def follow(objects: Objects, kind: Kind, view: Callable[[Document], Any]) -> Cache[Any]:

@@ -140,7 +140,7 @@ _decode_outline: Final = msgspec.json.Decoder(_PodOutline).decode
 _TOKEN: Final = b"kube-api-access-"
 _TOKEN_NAME: Final = re.compile(_TOKEN + b"[a-z0-9]{5}")
 #: So many pods are read before it is known whether their JSON repeats.
-_TRIED: Final = 2000
+_TRIED: Final = 20_000
 
 
 class _Templates:
@@ -186,8 +186,8 @@ def _json_key(pod: Any) -> bytes | None:
     No byte of JSON is zero.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    volumes = relevant_volumes(pod)
-    if has_allocated_resources(pod) or any(volume.ephemeral for volume in volumes):
+    volumes = relevant_volumes(pod) if spec.volumes else ()
+    if has_allocated_resources(pod) or (volumes and any(volume.ephemeral for volume in volumes)):
         return None
     containers = b"\0".join((spec.containers, spec.init_containers))
     if _TOKEN in containers:

@@ -139,14 +139,19 @@ def has_allocated_resources(pod: Pod) -> bool:
         return True
     if status.resources is not None or status.allocated_resources is not None:
         return True
-    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    return any(each.resources is not None or each.allocated_resources is not None for each in statuses)
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        for each in statuses or ():
+            if each.resources is not None or each.allocated_resources is not None:
+                return True
+    return False
 
 
 def _infeasible(pod: Pod) -> bool:
     """Return whether the node rejected the resize: the desired resources do not count then."""
-    pending = next((c for c in pod.status.conditions or () if c.type == "PodResizePending"), None)
-    return pending is not None and pending.reason == "Infeasible"
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
 
 
 def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner: str) -> dict[str, int]:

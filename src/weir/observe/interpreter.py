@@ -27,7 +27,7 @@ def calm_collector() -> None:
 
 
 #: Thresholds of the three generations.
-_RARELY: Final = (1_000_000, 20, 100)
+_RARELY: Final = (10_000_000, 20, 100)
 
 
 @contextmanager

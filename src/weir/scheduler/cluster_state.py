@@ -120,38 +120,37 @@ class ClusterState:
             old = None
         was_here = old is not None and bool(old.spec.node_name) and not old.terminated
         is_here = new is not None and bool(new.spec.node_name) and not new.terminated
-        if is_here or was_here:
-            self._assigned_changed(old if was_here else None, new if is_here else None)
         pod = new or old
         assert pod is not None
-        if new is None and self.assumed.pop(pod.key, None) is not None:
+        key = pod.key
+        if is_here or was_here:
+            self._assigned_changed(key, old if was_here else None, new if is_here else None)
+        if new is None and self.assumed.pop(key, None) is not None:
             # Bound and deleted between two looks: no watch showed it on its node, but it is counted there.
-            self.table.remove_pod(pod.key)
+            self.table.remove_pod(key)
             self.on_event(ClusterEvent("AssignedPodDelete", pod, None))
         waits = new is not None and not new.spec.node_name and not new.terminated
         if waits and pod.spec.scheduler_name in self.engines:
             if pod.spec.resource_claims:
                 self.claims.note_waiting(pod)
-            if pod.key not in self.assumed:  # what is counted on its node needs no promise of room there
+            if key not in self.assumed:  # what is counted on its node needs no promise of room there
                 self._note_nomination(pod)
-            if pod.key not in self.assumed:
                 self.queue.add(pod, self._clock.monotonic())
                 self.work.set()
         elif new is None or new.spec.node_name or new.terminated:
-            self.queue.delete(pod.key)
-            self.nominated.pop(pod.key, None)
-            self.claims.forget_waiting(pod.key)
+            self.queue.delete(key)
+            self.nominated.pop(key, None)
+            self.claims.forget_waiting(key)
 
-    def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _assigned_changed(self, key: str, old: Pod | None, new: Pod | None) -> None:
         if new is None:
-            assert old is not None
-            self.pods.pop(old.key, None)
-            self.assumed.pop(old.key, None)
-            self.table.remove_pod(old.key)
+            self.pods.pop(key, None)
+            self.assumed.pop(key, None)
+            self.table.remove_pod(key)
         else:
-            known = self.pods.get(new.key)
-            self.pods[new.key] = new
-            assumed = self.assumed.pop(new.key, None)
+            known = self.pods.get(key)
+            self.pods[key] = new
+            assumed = self.assumed.pop(key, None)
             confirmed = assumed is not None and assumed.spec.node_name == new.spec.node_name
             changed = known is None or (
                 (known.spec is not new.spec and known.spec != new.spec)
@@ -159,12 +158,12 @@ class ClusterState:
             )
             resized = known is not None and differently_resized(known, new)
             leaves = bool(new.metadata.deletion_timestamp)
-            counted = self.table.class_of(new.key) if leaves and not changed and not resized else None
+            counted = self.table.class_of(key) if leaves and not changed and not resized else None
             if counted is not None:
-                self.table.change_class(new.key, self.engine_of(new).classes.terminating(counted))
+                self.table.change_class(key, self.engine_of(new).classes.terminating(counted))
             elif leaves or resized or (changed and not confirmed):
                 classes = self.engine_of(new).classes
-                self.table.add_pod(new.key, classes.of(_unbound(new)), new.spec.node_name)
+                self.table.add_pod(key, classes.of(_unbound(new)), new.spec.node_name)
         for event in pod_events(old, new):
             self.on_event(event)
 

@@ -222,6 +222,8 @@ def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[
 
 def differently_resized(old: Pod, new: Pod) -> bool:
     """Return whether what is set aside for a pod on its node may have become another amount."""
+    if old.status is new.status:
+        return False
     return _reported(old) != _reported(new) and resources_set_aside(old) != resources_set_aside(new)
 
 

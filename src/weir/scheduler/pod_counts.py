@@ -169,6 +169,8 @@ class PodCounts:
         self._classes: dict[str, dict[PodClass, dict[int, int]]] = {}
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
         self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, PodCount]] = {}
+        #: their keys by the namespaces they look into, None: all; with the order in which they appeared
+        self._carried_in: dict[str | None, dict[tuple[str, Hashable, int], int]] = {}
         self._carries: dict[PodClass, _Carried] = {}
         self._most_carries = _LEAST_KEPT
         self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, PodCount]]]] = {}
@@ -224,15 +226,21 @@ class PodCounts:
         """Return the terms that pods on nodes carry for *purpose* and that select *pod*."""
         known = self._about.get((pod, purpose))
         if known is None or known[0] != self.version:
-            about = [
-                found
-                for (what, _, _), found in self.carried.items()
-                if what == purpose and found[0].selects(pod)
-            ]
+            about = [self.carried[key] for key in self._selecting(pod) if key[0] == purpose]
             if len(self._about) >= 4 * _LEAST_KEPT:
                 self._about.clear()
             known = self._about[pod, purpose] = (self.version, about)
         return [found for found in known[1] if found[2].total]
+
+    def concerns(self, pod: PodClass) -> bool:
+        """Return whether a term that pods carry, or carried lately, selects *pod*."""
+        return bool(self._selecting(pod))
+
+    def _selecting(self, pod: PodClass) -> list[tuple[str, Hashable, int]]:
+        """Return the keys of the carried terms that select *pod*, in the order in which they appeared."""
+        places = (self._carried_in.get(place, {}) for place in (pod.namespace, None))
+        numbers = {key: number for place in places for key, number in place.items()}
+        return sorted((key for key in numbers if self.carried[key][0].selects(pod)), key=numbers.__getitem__)
 
     def _carried_by(self, pod: PodClass) -> list[PodCount]:
         counts: list[PodCount] = []
@@ -241,6 +249,8 @@ class PodCounts:
             if key not in self.carried:
                 self.carried[key] = (term, weight, PodCount(len(self.table.alive)))
                 self.version += 1
+                for place in (None,) if term.namespaces is None else term.namespaces:
+                    self._carried_in.setdefault(place, {})[key] = self.version
             counts.append(self.carried[key][2])
         return counts
 
@@ -274,6 +284,11 @@ class PodCounts:
         self._carries = {pod: carried for pod, carried in self._carries.items() if carried.pods}
         self._most_carries = max(_LEAST_KEPT, 2 * len(self._carries))
         self.carried = {key: found for key, found in self.carried.items() if found[2].total}
+        kept = {
+            place: {key: number for key, number in there.items() if key in self.carried}
+            for place, there in self._carried_in.items()
+        }
+        self._carried_in = {place: there for place, there in kept.items() if there}
         self.version += 1
 
 

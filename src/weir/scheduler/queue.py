@@ -158,8 +158,9 @@ class SchedulingQueue:
 
     def update(self, pod: Pod, now: float) -> None:
         """Bring a waiting pod up to date; its own change may be what it waited for."""
-        if pod.key in self._in_flight:
-            flying = self._in_flight[pod.key][0]
+        key = pod.key
+        if key in self._in_flight:
+            flying = self._in_flight[key][0]
             if flying.pod.metadata.uid != pod.metadata.uid:
                 flying.successor = QueuedPod(pod, now)
                 return
@@ -167,17 +168,17 @@ class SchedulingQueue:
             for event in own_events(old, pod):
                 self._record(event)
             return
-        item = self.find(pod.key)
+        item = self.find(key)
         if item is None:
             self._enqueue(QueuedPod(pod, now), NEW_POD, now)
             return
         old, item.pod = item.pod, pod
-        if pod.key in self._active:
-            self._active.remove(pod.key)
+        if key in self._active:
+            self._active.remove(key)
             self._active.push(item, item.order)
-        elif pod.key in self._asleep:
+        elif key in self._asleep:
             if item.gated_by:
-                self._get_up(pod.key)
+                self._get_up(key)
                 self._enqueue(item, next((e.label for e in own_events(old, pod)), FORCED), now)
                 return
             for event in own_events(old, pod):

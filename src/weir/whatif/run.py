@@ -30,7 +30,6 @@ from weir.objects.kinds import find_kind
 from weir.objects.pod_reader import SnapshotPod
 from weir.objects.pod_usage import UsageModel
 from weir.observe.interpreter import collect_rarely
-from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
@@ -74,7 +73,13 @@ WITHOUT: Final = (
     "-node-ttl",
     "-serviceaccount",
     "-validatingadmissionpolicy-status",
+    "-certificatesigningrequest-approving",
+    "-certificatesigningrequest-signing",
+    "-certificatesigningrequest-cleaner",
+    "-podcertificaterequest-cleaner",
+    "-kube-apiserver-serving-clustertrustbundle-publisher",
 )
+_UNTIL_ENDED: Final = Life(run_seconds=math.inf)
 #: Events that the answer is read from; nobody reads the others.
 _TELLING: Final = frozenset({"FailedCreate"})
 NOT_CONSIDERED: Final = (
@@ -100,7 +105,7 @@ def life_in_copy(node: Document) -> Life:
     metadata = node["metadata"]
     if LIFE in (metadata.get("annotations") or {}) or SIMULATED in (metadata.get("labels") or {}):
         return life_of(node)
-    return Life(run_seconds=math.inf)
+    return _UNTIL_ENDED
 
 
 def what_if(
@@ -234,6 +239,8 @@ def _copy(divided: Divided, documents: list[Document], asked: Asked, control_pla
             seats=divided.seats,
             event_reasons=_TELLING,
         )
+    from weir.simulation.cluster import Cluster  # half of weir, and most questions need none of it
+
     return Cluster(
         clock=VirtualClock(start),
         seed=asked.seed,

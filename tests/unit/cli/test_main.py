@@ -55,6 +55,15 @@ def test_help_imports_nothing_heavy():
     assert not loaded & HEAVY
 
 
+def test_what_if_imports_no_server():
+    assert not modules_after("import weir.whatif.run") & {
+        "weir.apiserver.build",
+        "weir.apiserver.server",
+        "weir.simulation.cluster",
+        "weir.controllers.certificates.signer",
+    }
+
+
 def test_help_lists_exactly_the_commands_that_exist(capsys):
     assert cli.run(["--help"]) == FINE
     shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}

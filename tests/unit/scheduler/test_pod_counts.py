@@ -1,11 +1,13 @@
 """Counts of pods by selector and by term live as long as something reads them or some pod carries them."""
 
 import numpy as np
+from msgspec import structs
 
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler import pod_counts
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.pod_counts import Term
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -78,3 +80,17 @@ def test_sums_over_some_rows_follow_the_pods_that_come_and_go():
     found.forget("b-2")
     assert count.by_label(ZONE, table)[numbers["b"]] == 2
     assert count.by_label(ZONE, table, among)[numbers["b"]] == 0
+
+
+def test_terms_are_asked_about_pods_of_their_own_namespaces_only(monkeypatch):
+    found, asked = engine(), []
+    for number in range(50):
+        elsewhere = pod(f"app-{number}")
+        metadata = structs.replace(elsewhere.metadata, namespace=f"team-{number}")
+        found.assume(f"p{number}", structs.replace(elsewhere, metadata=metadata), "a")
+    selects = Term.selects
+    monkeypatch.setattr(Term, "selects", lambda term, other: asked.append(term) or selects(term, other))
+    metadata = {"name": "q", "namespace": "team-7", "labels": {"app": "app-7"}}
+    answer = found.place(read(Pod, {"metadata": metadata}))
+    assert isinstance(answer, Placement) and answer.node == "b"
+    assert {term.namespaces for term in asked} == {frozenset({"team-7"})}

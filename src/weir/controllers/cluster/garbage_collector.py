@@ -209,10 +209,7 @@ class GarbageCollector(Controller):
         if key.kind not in listers.caches:
             return False
         document = listers.get(key.kind, key.name, key.namespace)
-        if document is None:
-            return False
-        item = self._read(document)
-        return item.deleting and FOREGROUND in item.finalizers
+        return document is not None and _is_deleting_in_foreground(document)
 
 
 def _elsewhere(key: ItemKey, item: Item, owner: Owner, listers: Listers) -> Iterator[Action]:
@@ -282,7 +279,18 @@ def _is_gone(owner: Owner, namespace: str, listers: Listers) -> bool:
     if owner.kind is None or owner.kind not in listers.caches:
         return False  # a kind that is not in the table: decided by a live read
     document = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
-    return document is None or read_item(document).uid != owner.uid
+    if document is None:
+        return True
+    uid = document["metadata"]["uid"] if isinstance(document, dict) else document.metadata.uid
+    return bool(uid != owner.uid)
+
+
+def _is_deleting_in_foreground(found: Any) -> bool:
+    if isinstance(found, dict):
+        metadata = found["metadata"]
+        return bool(metadata.get("deletionTimestamp")) and FOREGROUND in (metadata.get("finalizers") or ())
+    metadata = found.metadata
+    return metadata.deletion_timestamp is not None and FOREGROUND in (metadata.finalizers or ())
 
 
 def _key(kind: Kind, found: Any) -> ItemKey:

@@ -99,6 +99,8 @@ class TaintEviction(Controller):
                 yield NodeKey((new or old).name)
             return
         pod: Pod = new or old
+        if old is None and not pod.spec.node_name:
+            return  # nothing drives it out before it has a node
         if (
             old is None
             or new is None

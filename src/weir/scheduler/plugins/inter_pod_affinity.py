@@ -163,8 +163,7 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
         if self._near or self._apart or self._prefers:
             return True
         if self._seen[0] != self._counts.version:
-            about = any(term.selects(self._pod) for term, _, _ in self._counts.carried.values())
-            self._seen = (self._counts.version, about)
+            self._seen = (self._counts.version, self._counts.concerns(self._pod))
         return self._seen[1]
 
     # ── filter ───────────────────────────────────────────────────────────────────────────────────

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weir.errors import ApiError
 from weir.forecast.cluster import ForecastCluster
-from weir.simulation.cluster import Cluster
+
+if TYPE_CHECKING:
+    from weir.simulation.cluster import Cluster
 
 __all__ = ["Change", "ChangeError", "ChangedCluster", "Wait", "needs_control_plane", "unless_refused"]
 
 #: What changes are made to.
-ChangedCluster = Cluster | ForecastCluster
+ChangedCluster: TypeAlias = "Cluster | ForecastCluster"
 
 
 class ChangeError(ValueError):

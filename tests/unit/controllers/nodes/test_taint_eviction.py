@@ -177,6 +177,14 @@ def test_deleting_the_node_leaves_the_timer():
     assert Story([tolerate(seconds=30)]).taint(taint()).delete_node().after(LONG).evicted_after == 30
 
 
+def test_a_new_pod_is_looked_at_when_it_has_a_node():
+    controller = TaintEviction(ALL_FEATURES)
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
+    waiting = Listers.of([document]).pod("default", "p")
+    assert not list(controller.changed(PODS, None, waiting))
+    assert list(controller.changed(PODS, waiting, None)) == [PodKey("default", "p", "")]
+
+
 def test_a_pod_bound_to_a_tainted_node_is_looked_at():
     story = Story(taints=[taint()], node_name="").after(5)
     assert (story.evicted_after, story.pod(node_name="n").evicted_after) == (None, 5)
