@@ -130,7 +130,7 @@ def test_the_slider_has_a_stop_for_every_threshold_and_the_counts_follow_it(page
         "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()"
     )
     tab.until("document.getElementById('live-counts').innerText.includes('failure-probability=20')")
-    assert "4\n✕ leave at once" in tab.text("#live-counts")
+    assert "4\n✕ evicted at once" in tab.text("#live-counts")
     tab.until(
         "document.querySelectorAll('.lanes tbody tr').length === 3 && !document.querySelector('[aria-busy]')",
         60,
@@ -180,11 +180,11 @@ def test_the_timeline_without_a_mouse(page):
     tab.until("document.querySelector('#scrub')", 60)
     tab.js("document.querySelector('[name=effect]').focus()")
     tab_to(tab, "document.activeElement.getAttribute('aria-label') === 'Value of failure-probability'")
-    assert "3\n✕ leave at once" in tab.text("#live-counts")
+    assert "3\n✕ evicted at once" in tab.text("#live-counts")
     tab.press("ArrowRight", "ArrowRight")
     tab.until("document.getElementById('live-counts').innerText.includes('failure-probability=20')")
-    assert "4\n✕ leave at once" in tab.text("#live-counts")
-    assert "20: 0 stay, 4 leave at once" in tab.js("document.activeElement.getAttribute('aria-valuetext')")
+    assert "4\n✕ evicted at once" in tab.text("#live-counts")
+    assert "20: 0 stay, 4 evicted at once" in tab.js("document.activeElement.getAttribute('aria-valuetext')")
     tab.until("document.querySelector('main').innerText.includes('failure-probability=20:NoExecute')", 60)
     tab.until("!document.querySelector('[aria-busy]')")
     assert "value=20" in tab.js("location.hash")
@@ -235,7 +235,7 @@ def tab_to(tab, there):
 def test_other_changes_are_foreseen_too(page, at, words):
     tab = page(FLEET, f"#/what-if?{at}")
     tab.until(f"document.querySelector('main').innerText.includes({json.dumps(words)})", 60)
-    assert "pods leave" in tab.text("main")
+    assert "pods evicted" in tab.text("main")
 
 
 def test_devices_are_grouped_chosen_and_previewed(page):
@@ -347,9 +347,9 @@ def test_the_words_of_the_slider_keep_their_size_on_a_phone(page):
     bars = "[...document.querySelectorAll('#lanes .legend li')].map((e) => e.innerText)"
     assert tab.js(bars) == [
         "still tolerated",
-        "told to go, until it is gone",
+        "terminating",
         "its replacement runs",
-        "placed elsewhere",
+        "replacement scheduled",
     ]
 
 

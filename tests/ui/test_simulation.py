@@ -119,8 +119,8 @@ def test_figures_agree_with_the_answer_and_say_what_they_count(page, dump, scree
     leaving = len(answer["leaving"])
     assert leaving and tab.text("#headline") == answer["headline"]
     assert answer["headline"].startswith(f"{leaving:,} pod")
-    assert shown["pods leave because of it"] == leaving == answer["numbers"]["leaving"]
-    assert shown["have nowhere to go"] == answer["numbers"]["lost"] + answer["numbers"]["othersLost"]
+    assert shown["pods evicted because of it"] == leaving == answer["numbers"]["leaving"]
+    assert shown["not rescheduled or pending"] == answer["numbers"]["lost"] + answer["numbers"]["othersLost"]
     assert sum(each["pods"] - each["anyway"] for each in answer["workloads"]) == leaving
     assert "by this taint alone" in tab.text("main")
 
@@ -154,7 +154,7 @@ def test_loops_are_folded_as_in_the_command(page, tmp_path):
     )
     tab.until("document.querySelector('#headline')", 240)
     assert tab.js("document.querySelectorAll('main p.bad').length") == 9
-    assert "… and 4 more workloads go in circles" in tab.text("main details summary")
+    assert "… and 4 more workloads are evicted and rescheduled in a loop" in tab.text("main details summary")
     assert all(
         text.count(",") <= 6
         for text in tab.js("[...document.querySelectorAll('main p.bad')].map((p) => p.textContent)")
@@ -205,6 +205,6 @@ def test_gates_show_who_is_helped(page, tmp_path):
         "#/what-if?change=gates&gates=TaintTolerationComparisonOperators%3Dfalse",
     )
     tab.until("document.querySelector('#headline')", 240)
-    assert "could not come back once gone: 1" in tab.text("main")
+    assert "would not be scheduled there again: 1" in tab.text("main")
     assert "nothing tolerates sla=950:NoSchedule" in tab.text("main")
     assert "copy of the whole control plane" in tab.text("main")

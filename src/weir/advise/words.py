@@ -19,7 +19,7 @@ def heading(advice: Advice) -> str:
     if advice.refused:
         return f"{title}: refused by the API server: {short(advice.refused[0], 200)}"
     if not advice.nodes:
-        return f"{title}: nowhere to go, none of {counted(advice.total, 'node')} takes it"
+        return f"{title}: fits on none of {counted(advice.total, 'node')}"
     if advice.resting_on is not None:
         all_of = (
             "its only node has" if len(advice.nodes) == 1 else f"all its {len(advice.nodes):,} nodes have"

@@ -48,7 +48,7 @@ class Advice:
     zones: frozenset[str]
     keep: int  #: how many nodes it should have
     refused: tuple[str, ...] = ()  #: what the API server says against it
-    resting_on: Taint | None = None  #: the one taint value that, once it changes, leaves it nowhere to go
+    resting_on: Taint | None = None  #: the one taint value that, once it changes, leaves it no node
     thresholds: tuple[Thresholds, ...] = ()
     unused: tuple[Toleration, ...] = ()  #: entries that no node gives a reason for
     changes: tuple[Change, ...] = ()
@@ -59,7 +59,7 @@ class Advice:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """Where it stands among others: nowhere to go first, then fragile, then short of nodes, then the rest."""
+        """Its place among others: first those that fit nowhere, then fragile, then short of nodes, then the rest."""
         if not self.nodes:
             level = 0
         elif self.fragile:

@@ -34,7 +34,7 @@ def text(
         return (paint(line, tone, bold=bold, on=on) for line in wrapped(sentence, width))
 
     if found.differs:
-        waiting = counted(len(found.differs), "waiting pod")
+        waiting = counted(len(found.differs), "pending pod")
         placed = listed([f"{each.pod} (on {each.node})" for each in found.differs], 3)
         otherwise = found.differs[0].why_not
         yield from colored(f"The copy places {waiting} before any change: {placed}. {otherwise}", BAD)
@@ -53,9 +53,9 @@ def text(
     for circle in loops:
         yield from colored(words.circle(circle), BAD, bold=True)
     if more := len(found.circles) - len(loops):
-        goes = "goes" if more == 1 else "go"
+        are = "is" if more == 1 else "are"
         yield from colored(
-            f"… and {counted(more, 'more workload')} {goes} in circles: --all shows them.", BAD
+            f"… and {counted(more, 'more workload')} {are} {words.LOOPS}: --all shows them.", BAD
         )
     if found.notes or found.circles:
         yield ""
@@ -70,8 +70,8 @@ def text(
         yield ""
         yield from table([words.POD_HEAD, *(words.pod_row(one) for one in found.leaving)], width=width)
     for title, turns in (
-        ("Waiting pods that run then", found.helped),
-        ("Pods that lose their place", found.hindered),
+        ("Pending pods that are scheduled", found.helped),
+        ("Pods that become unschedulable", found.hindered),
     ):
         if turns:
             yield ""
@@ -86,8 +86,8 @@ def text(
             yield from wrapped(words.budget(budget), width, indent="  ")
     if found.locked_out:
         yield ""
-        many = counted(len(found.locked_out), "pod")
-        yield from colored(f"{many} may stay, but could not come back there once gone:")
+        many, stay = counted(len(found.locked_out), "pod"), "stays" if len(found.locked_out) == 1 else "stay"
+        yield from colored(f"{many} {stay}, but would not be scheduled there again:")
         pods = [(each.pod, each.node, each.why) for each in found.locked_out]
         yield from _grouped(pods if show_all else words.locked_out_rows(found.locked_out), show_all, width)
     if anyway := words.goes_on_anyway(found):

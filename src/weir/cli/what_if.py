@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _EPILOG: Final = (
-    "Exit codes: 0 all find a place, 1 some do not (or a workload goes in circles, a budget blocks, or something must "
-    "be done first), 2 unreadable input, 3 cannot say (the cluster is out of reach, rights are missing, or gates that "
-    "decide are not known)."
+    "Exit codes: 0 every evicted pod is rescheduled, 1 one is not (or a workload is evicted in a loop, a budget "
+    "blocks, or something must be done first), 2 unreadable input, 3 cannot say (the cluster is out of reach, rights "
+    "are missing, or gates that decide are not known)."
 )
 _answer_options: Final = together(
     output_option(
@@ -233,7 +233,7 @@ def unmeasured_nodes(held: ClusterObjects) -> frozenset[str]:
 
 
 def places_unmeasured(found: Forecast, unmeasured: Collection[str]) -> str:
-    """Return the sentence on pods that find a place only where nobody knows how much room there is, or ""."""
+    """Return the sentence on pods that are rescheduled only where it is not known how much room there is, or ""."""
     from weir.explain.phrases import counted, listed
 
     nodes = {one.ends_on for one in found.leaving} | {turn.node for turn in found.helped}

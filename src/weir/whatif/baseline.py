@@ -1,7 +1,8 @@
 """The effect of a change alone: its forecast without what happens in the same cluster without the change.
 
-A pod that leaves at the same time without the change, a workload that is evicted in a loop for the same reason already,
-a budget that is broken anyway: none of that is news about the change. It is counted, and shown on request.
+A pod that is evicted at the same time without the change, or earlier for the same reason, a workload that is in an
+eviction loop for the same reason already, a budget that is violated anyway: none of that is news about the change. It
+is counted, and shown on request.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ _SAME_TIME: Final = timedelta(seconds=1.5)
 def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
     """Return *forecast* without what *baseline*, of the cluster without the change, says as well."""
     loops = _same_loops(forecast, baseline)
-    departures = {one.pod: one.after for one in baseline.leaving}
+    departures = {one.pod: one for one in baseline.leaving}
     budgets = set(map(_budget_key, baseline.budgets))
     helped, hindered = ({turn.pod for turn in turns} for turns in (baseline.helped, baseline.hindered))
 
     def is_new(one: Leaving) -> bool:
         if one.workload in loops and one.cause.say(where=False) in loops[one.workload]:
             return False
-        return one.pod not in departures or abs(one.after - departures[one.pod]) > _SAME_TIME
+        before = departures.get(one.pod)
+        if before is None or one.after < before.after - _SAME_TIME:
+            return True
+        same_cause = one.cause.say(where=False) == before.cause.say(where=False)
+        return one.after > before.after + _SAME_TIME and not same_cause
 
     leaving = tuple(filter(is_new, forecast.leaving))
     later = dict(baseline.later)
@@ -41,7 +46,7 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
         helped=tuple(turn for turn in forecast.helped if turn.pod not in helped),
         hindered=tuple(turn for turn in forecast.hindered if turn.pod not in hindered),
         budgets=tuple(each for each in forecast.budgets if _budget_key(each) not in budgets),
-        anyway=len(forecast.leaving) - len(leaving),
+        leaving_anyway=tuple(one for one in forecast.leaving if not is_new(one)),
         later=tuple(
             (pod, at) for pod, at in forecast.later if pod not in later or abs(at - later[pod]) > _SAME_TIME
         ),
@@ -52,8 +57,11 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
 
 def without_a_change(forecast: Forecast) -> Forecast:
     """Return the forecast of time that passes: pods that a taint drives out, which was there, leave anyway."""
-    leaving = tuple(one for one in forecast.leaving if not one.cause.anyway)
-    return replace(forecast, leaving=leaving, anyway=len(forecast.leaving) - len(leaving))
+    own: list[Leaving] = []
+    anyway: list[Leaving] = []
+    for one in forecast.leaving:
+        (anyway if one.cause.anyway else own).append(one)
+    return replace(forecast, leaving=tuple(own), leaving_anyway=tuple(anyway))
 
 
 def _only_loops(forecast: Forecast, loops: Collection[str]) -> bool:
@@ -96,8 +104,11 @@ def _own_rows(
             row.name in loops or (other is not None and _outcome(row) == _outcome(other))
         ):
             continue
+        goes_on = row.circle is not None and row.name in loops
         yield replace(
             row,
+            circle=None if goes_on else row.circle,
+            loops_anyway=goes_on,
             anyway=row.pods - own[row.name],
             lost_anyway=min(other.lost, max(row.lost - own_lost[row.name], 0)) if other else 0,
         )

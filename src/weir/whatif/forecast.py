@@ -87,6 +87,7 @@ class Workload:
     moves: tuple[tuple[str, str, int], ...] = ()  #: from, to, how many
     causes: tuple[str, ...] = ()
     circle: Circle | None = None
+    loops_anyway: bool = False  #: whether it is evicted in the same loop without the change
     anyway: int = 0  #: how many of `pods` leave at the same time without the change
     lost_anyway: int = 0  #: how many of `lost` are lost without the change, too
 
@@ -127,7 +128,6 @@ class Forecast:
     helped: tuple[Turn, ...] = ()  #: waiting pods that run after the change
     hindered: tuple[Turn, ...] = ()  #: pods that had found a place and have none any more
     budgets: tuple[Budget, ...] = ()
-    anyway: int = 0  #: pods that go, but would have gone without the change too
     room: Mapping[str, float] = field(
         default_factory=dict
     )  #: what the schedulable nodes have left: cpu, memory, pods
@@ -146,6 +146,7 @@ class Forecast:
     ended_early: bool = False  #: so much went on that what comes after `looked` was not looked at
     later: tuple[tuple[str, timedelta], ...] = ()  #: pods that are to leave after `looked`, and when
     baseline: Forecast | None = field(default=None, repr=False)  #: of the cluster without the change
+    leaving_anyway: tuple[Leaving, ...] = ()  #: pods that go without the change, too
 
     @property
     def touches(self) -> bool:
@@ -159,6 +160,11 @@ class Forecast:
             or self.helped
             or self.hindered
         )
+
+    @property
+    def anyway(self) -> int:
+        """How many pods go without the change, too."""
+        return len(self.leaving_anyway)
 
     @property
     def lost(self) -> tuple[Leaving, ...]:
@@ -187,9 +193,9 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
         if life.cause.why is Why.ENDED:
             continue
         instead, last = life.instead, life.last
-        again = _again_after(instead) if instead is not None else None
+        again = _again_after(history, instead) if instead is not None else None
         ends_on = last.node if last is not life and last.runs else ""
-        wanted = life.cause.why is not Why.OWNER or (instead is not None and last.left is None)
+        wanted = _is_wanted(life)
         yield Leaving(
             life.key,
             life.node,
@@ -207,12 +213,23 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
         )
 
 
-def _again_after(life: PodLife) -> timedelta | None:
-    """Return how long a pod was left alone on its node, if it was driven out."""
+def _is_wanted(life: PodLife) -> bool:
+    """Return whether something should run in the place of a pod that went."""
+    assert life.cause is not None
+    if life.cause.why is Why.OWNER:
+        return life.instead is not None and life.last.left is None
+    return not (life.cause.why is Why.NODE_GONE and life.owner.startswith("DaemonSet/"))
+
+
+def _again_after(history: History, life: PodLife) -> timedelta | None:
+    """Return how long a pod is left alone on its node, if it is evicted from there."""
+    if life.bound is None:
+        return None
+    if life.left is None:
+        due = history.due.get(life.key)
+        return after(due - life.bound) if due is not None else None
     driven = life.cause is not None and life.cause.why in DRIVEN
-    return (
-        after(life.left - life.bound) if driven and life.left is not None and life.bound is not None else None
-    )
+    return after(life.left - life.bound) if driven else None
 
 
 def _why_nowhere(history: History, life: PodLife, last: PodLife) -> str:
@@ -261,6 +278,7 @@ def workloads(
             if life.made < 0.0
             and life.cause is not None
             and life.cause.why is not Why.OWNER
+            and _is_wanted(life)
             and not life.last.runs
         ]
         why = next((life.waits for life in new_waiting if life.waits), "")

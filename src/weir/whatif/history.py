@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from weir.gates import Gates
 from weir.objects.core import Node, Taint, Toleration, View, ViewError, read
@@ -38,6 +38,8 @@ class Why(enum.Enum):
     OWNER = "its owner"  #: scaled down, rolled over
 
 
+#: Causes that are an eviction; by the others a pod is deleted or fails.
+EVICTIONS: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.EVICTED, Why.PREEMPTED})
 _BY_REASON = {
     "DeletionByTaintManager": Why.TAINT,
     "DeletionByDeviceTaintManager": Why.DEVICE_TAINT,
@@ -145,6 +147,7 @@ class History:
         self._stays: dict[object, tuple[Gates, Stay]] = {}
         self._order = 0  # how many writes to pods were seen
         self.writes = 0  #: to pods, since the change
+        self.due: dict[str, float] = {}  #: pod → when a taint evicts it, of those that are there at the end
         self.departures = 0
         self.last_change = 0.0
         self.last_seen = 0.0  #: how far was looked
@@ -240,6 +243,20 @@ class History:
         if status.get("phase") in ("Failed", "Succeeded"):
             return Cause(Why.ENDED)
         return Cause(Why.OWNER)
+
+    def coming_cause(self, life: PodLife, why: Why) -> Cause:
+        """Return why a pod that is due will go, by a taint of its node or of its devices."""
+        if why is Why.DEVICE_TAINT:
+            return self.device_cause(life)
+        return replace(self._by_taint(life.document, life.node, life.document), why=why)
+
+    def keeps(self, node: str, life: PodLife) -> bool:
+        """Return whether no taint of a node would evict a pod."""
+        try:
+            taints, tolerations = self._taints_of(self.nodes.get(node)), _tolerations(life.document)
+        except ViewError:
+            return False
+        return self._stay(taints, tolerations, self.gates).for_ever
 
     def _by_taint(self, document: Document, node: str, before: Document) -> Cause:
         try:

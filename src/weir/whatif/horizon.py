@@ -152,6 +152,14 @@ class Horizon:
                 return False
         return not self._others_leave(circling)
 
+    def due(self) -> dict[str, float]:
+        """Return the pods that taints are to evict, and after how many seconds."""
+        first: dict[str, float] = {}
+        for pod, at in self._evictions():
+            seconds = (at - self._now).total_seconds()
+            first[pod] = min(seconds, first.get(pod, seconds))
+        return first
+
     def later(self, circling: set[str]) -> list[tuple[str, timedelta]]:
         """Return the pods that are to leave after what was looked at, and when; those of loops apart."""
         stays = {

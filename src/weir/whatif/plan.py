@@ -79,7 +79,7 @@ def verify(found_plan: Document, documents: Iterable[Document]) -> list[Check]:
         uid = found_plan.get("uids", {}).get(one["pod"])
         same = pod is not None and (uid is None or pod["metadata"].get("uid") == uid)
         gone = not same or bool(pod and pod["metadata"].get("deletionTimestamp"))
-        checks.append(Check(f"pod {one['pod']}", "leaves", "leaves" if gone else "is still there"))
+        checks.append(Check(f"pod {one['pod']}", "gone", "gone" if gone else "still there"))
     running: dict[str, Counter[str]] = {}
     for key, pod in there.items():
         owner = owner_of(pod)

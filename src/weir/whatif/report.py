@@ -119,6 +119,7 @@ def _circle(each: Circle) -> Document:
         "everySeconds": _seconds(each.every),
         "pods": each.pods,
         "rounds": each.rounds,
+        "otherNodes": list(each.other_nodes),
         **_cause(each.cause),
     }
 
@@ -138,5 +139,5 @@ def _workload(each: Workload) -> Document:
         "why": each.why,
         "firstAfterSeconds": _seconds(each.first),
         "moves": [{"from": start, "to": end, "pods": count} for start, end, count in each.moves],
-        "circles": each.circle is not None,
+        "circles": each.circle is not None or each.loops_anyway,
     }

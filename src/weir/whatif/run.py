@@ -37,7 +37,7 @@ from weir.whatif.baseline import only_the_change, without_a_change
 from weir.whatif.bystanders import Divided, Population, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.changes.change import ChangedCluster, needs_control_plane
-from weir.whatif.circles import find_circles
+from weir.whatif.circles import find_circles, with_other_nodes
 from weir.whatif.completion import complete
 from weir.whatif.device_causes import device_cause
 from weir.whatif.forecast import (
@@ -324,7 +324,11 @@ class _Run:
                     history.ended_owners[job["metadata"]["uid"]] = condition.get("message", "")
         for event in cluster.events("FailedCreate"):
             history.refusals[event["involvedObject"].get("uid", "")] = event.get("message", "")
-        circles = find_circles(history, self._workload_of)
+        history.due = self._horizon.due()
+        circles = [
+            with_other_nodes(each, history, self._workload_of, self._fitting)
+            for each in find_circles(history, self._workload_of)
+        ]
         settled = settled and not circles
         if self._horizon.too_much:
             said.append(self._horizon.busiest(ended))
@@ -350,7 +354,6 @@ class _Run:
             tuple(helped),
             tuple(hindered),
             tuple(budgets(history, blocked, ended)),
-            0,
             room(cluster.plane.scheduler.state.table, history.gates, self._waiting()),
             tuple(said),
             (*notes, *map(_failure_note, cluster.plane.failures())),
@@ -363,6 +366,15 @@ class _Run:
             ended_early=self._horizon.too_much,
             later=tuple(self._horizon.later({each.workload for each in circles})),
         )
+
+    def _fitting(self, life: PodLife) -> Iterable[str]:
+        """Return the nodes that pass the scheduler's filters for a pod, as if it had no node."""
+        pod = read(Pod, life.document)
+        engine = self._cluster.plane.scheduler.state.engines.get(pod.spec.scheduler_name)
+        if engine is None:
+            return ()
+        unbound = msgspec.structs.replace(pod.spec, node_name="")
+        return engine.fitting(msgspec.structs.replace(pod, spec=unbound))
 
     def _waiting(self) -> Iterator[Pod]:
         """Yield the pods without a node at the end."""

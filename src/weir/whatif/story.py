@@ -1,7 +1,4 @@
-"""What happened to one pod, step by step? Its own life and those of the pods made in its place, line by line.
-
-Not here: seeing it (weir.whatif.history), what it comes to (weir.whatif.forecast).
-"""
+"""The history of one pod and of the pods made in its place, step by step, a line each."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from weir.whatif.circles import WorkloadOf
-from weir.whatif.history import History, PodLife
+from weir.whatif.history import EVICTIONS, History, PodLife
 
 
 def story(history: History, wanted: str, workload_of: WorkloadOf) -> list[str]:
@@ -31,14 +28,16 @@ def story(history: History, wanted: str, workload_of: WorkloadOf) -> list[str]:
 def _steps(life: PodLife) -> Iterator[tuple[float, str]]:
     """Yield what happened to one pod after the change, and when."""
     if life.made >= 0.0:
-        yield life.made, f"{life.key} is made"
+        yield life.made, f"{life.key} is created"
     if life.bound is not None and life.bound >= 0.0:
-        yield life.bound, f"{life.key} gets {life.node}"
+        yield life.bound, f"{life.key} is scheduled to {life.node}"
     if life.running is not None and life.running >= 0.0:
         yield life.running, f"{life.key} runs on {life.node}"
     if life.left is not None and life.left >= 0.0 and life.cause is not None:
-        yield life.left, f"{life.key} has to leave {life.node or 'the queue'}: {life.cause.say()}"
+        verb = "evicted" if life.cause.why in EVICTIONS else "removed"
+        where = f"from {life.node}" if life.node else "while it is pending"
+        yield life.left, f"{life.key} is {verb} {where}: {life.cause.say()}"
     if life.gone is not None and life.gone >= 0.0:
         yield life.gone, f"{life.key} is gone"
     if life.left is None and life.running is None and life.waits:
-        yield math.inf, f"{life.key} waits: {life.waits}"
+        yield math.inf, f"{life.key} stays pending: {life.waits}"

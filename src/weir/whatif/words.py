@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import Final
 
 from weir.explain.phrases import counted, duration, listed, short
 from weir.whatif.circles import Circle
 from weir.whatif.forecast import Budget, Forecast, Leaving, LockedOut, Turn, Workload
+from weir.whatif.history import EVICTIONS
 
 Row = tuple[str, ...]
-WORKLOAD_HEAD: Row = ("WHEN", "WHO", "PODS", "BECAUSE", "THEN")
+WORKLOAD_HEAD: Row = ("WHEN", "WORKLOAD", "PODS", "BECAUSE", "THEN")
+LOOPS: Final = "evicted and rescheduled in a loop"
 POD_HEAD: Row = ("WHEN", "POD", "FROM", "BECAUSE", "THEN")
 
 
@@ -25,16 +28,20 @@ def title(workload: str) -> str:
     return f"{kind.lower()} {namespace}/{name}"
 
 
-def circle(found: Circle) -> str:
-    """Return the sentence that comes before everything else."""
-    pods = f"{found.pods} pods of " if found.pods > 1 else ""
-    goes = "go" if found.pods > 1 else "goes"
-    where = f" on {listed(found.nodes, 3)}" if found.nodes else ""
-    return f"{pods}{title(found.workload)} {goes} in circles{where}, {_pace(found)}: {found.cause.say()}."
+def circle(loop: Circle) -> str:
+    """Return the sentence on an eviction loop, which comes before everything else."""
+    pods = f"{loop.pods} pods of " if loop.pods > 1 else ""
+    happens = "is" if loop.pods == 1 else "are"
+    where = f" on {listed(loop.nodes, 3)}" if loop.nodes else ""
+    ends = ""
+    if others := len(loop.other_nodes):
+        ends = f" It may end on {listed(loop.other_nodes, 3)}, which {'does' if others == 1 else 'do'} not evict them."
+        ends = ends if loop.pods > 1 else ends.replace("evict them", "evict it")
+    return f"{pods}{title(loop.workload)} {happens} {LOOPS}{where}, {_pace(loop)}: {loop.cause.say()}.{ends}"
 
 
 def _pace(found: Circle) -> str:
-    """Return how often a circle comes round."""
+    """Return how often a loop comes round."""
     if not found.every:
         return "without a pause"
     often = duration(found.every)
@@ -48,42 +55,66 @@ def _pace(found: Circle) -> str:
     return f"{slower} (Kubernetes' own controllers do not slow down)"
 
 
-def headline(found: Forecast) -> str:
+def headline(forecast: Forecast) -> str:
     """Return the one sentence to remember."""
-    number, lost = len(found.leaving), len(found.lost)
-    said = "No pod leaves"
-    if found.ended_early:
-        far = duration(found.looked)
-        until = (
-            f"until then {counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}" if number else ""
-        )
-        return f"Cannot say beyond {far}{f'; {until}' if until else ''}."
-    if number:
-        said = f"{counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}"
-        if not lost:
-            said += ", and finds a place" if number == 1 else ", and all find a place"
-        elif lost == number:
-            said += ", and has nowhere to go" if number == 1 else ", and none finds a place"
-        else:
-            said += f"; {lost} of them {'has' if lost == 1 else 'have'} nowhere to go"
-    if later := len(found.later):
-        leave = "leaves later," if later == 1 else "leave later, the first"
-        leave = f"{counted(later, 'pod')} {leave} after {duration(found.later[0][1])}"
-        said = f"{said}; {leave}" if number else leave
-    if more := found.others_lost:
-        said += (
-            f"; {counted(more, 'more pod' if lost else 'pod')} {'has' if more == 1 else 'have'} nowhere to go"
-        )
-    if helped := len(found.helped):
-        said += f"; {counted(helped, 'waiting pod')} {'runs' if helped == 1 else 'run'} then"
-    if hindered := len(found.hindered):
-        said += f"; {counted(hindered, 'pod')} {'loses its place' if hindered == 1 else 'lose their place'}"
-    if any(name.startswith("node/") for name in found.changed):
-        stay = "stays" if found.staying == 1 else "stay"
-        said += f"; {counted(found.staying, 'pod')} on the changed nodes {stay}"
-        if later and found.staying:
-            said += " until then"
-    return f"{said}."
+    number = len(forecast.leaving)
+    verb = _verb(forecast.leaving)
+    if forecast.ended_early:
+        until = f"; until then {_are(number, 'pod')} {verb}" if number else ""
+        return f"Cannot say beyond {duration(forecast.looked)}{until}."
+    parts = [f"{_are(number, 'pod')} {verb}{_outcome(forecast)}"] if number else []
+    if later := len(forecast.later):
+        first = "" if later == 1 else ", the first"
+        parts.append(f"{_are(later, 'pod')} evicted later{first} after {duration(forecast.later[0][1])}")
+    if not parts:
+        parts.append("No pod is evicted")
+    if more := forecast.others_lost:
+        stay = "stays" if more == 1 else "stay"
+        parts.append(f"{counted(more, 'more pod' if forecast.lost else 'pod')} {stay} pending")
+    if helped := len(forecast.helped):
+        parts.append(f"{_are(helped, 'pending pod')} scheduled")
+    if hindered := len(forecast.hindered):
+        parts.append(f"{counted(hindered, 'pod')} {'becomes' if hindered == 1 else 'become'} unschedulable")
+    if any(name.startswith("node/") for name in forecast.changed):
+        stay = "stays" if forecast.staying == 1 else "stay"
+        until = " until then" if later and forecast.staying else ""
+        parts.append(f"{counted(forecast.staying, 'pod')} on the changed nodes {stay}{until}")
+    return f"{'; '.join(parts)}."
+
+
+def _are(number: int, noun: str) -> str:
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def _verb(pods: Sequence[Leaving]) -> str:
+    """Return what happens to *pods*: only some causes are evictions."""
+    return "evicted" if all(one.cause.why in EVICTIONS for one in pods) else "removed"
+
+
+def _outcome(forecast: Forecast) -> str:
+    """Return what becomes of the pods that go, as the end of a sentence."""
+    number, lost = len(forecast.leaving), len(forecast.lost)
+    loops = {each.workload for each in forecast.circles}
+    looping = sum(one.circles and one.workload in loops for one in forecast.leaving)
+    fewer = {each.name for each in forecast.workloads if each.after < each.before}
+    unwanted = [one.workload in fewer for one in forecast.leaving if not one.wanted]
+    need = "needs" if number == 1 else "need"
+    if number == looping:
+        return " and rescheduled in a loop"
+    if number == lost:
+        return f", and {'is not' if number == 1 else 'none is'} rescheduled"
+    if number == len(unwanted) and all(unwanted):
+        return f" and {need} no replacement"
+    if not (lost or looping or any(unwanted)):
+        return " and replaced" if number == len(unwanted) else " and rescheduled"
+    kinds = (
+        (lost, "is not rescheduled", "are not rescheduled"),
+        (looping, "is rescheduled in a loop", "are rescheduled in a loop"),
+        (sum(unwanted), "needs no replacement", "need no replacement"),
+    )
+    parts = [(count, one if count == 1 else more) for count, one, more in kinds if count]
+    said = [f"{count}{' of them' if not place else ''} {what}" for place, (count, what) in enumerate(parts)]
+    return f"; {', '.join(said)}"
 
 
 def control_plane(found: Forecast) -> str:
@@ -98,9 +129,9 @@ def goes_on_anyway(found: Forecast) -> str:
     loops = len(found.baseline.circles) if found.baseline is not None else 0
     parts = []
     if loops:
-        parts.append(f"{counted(loops, 'workload')} {'goes' if loops == 1 else 'go'} in circles already")
+        parts.append(f"{_are(loops, 'workload')} {LOOPS} already")
     if found.anyway:
-        parts.append(f"{counted(found.anyway, 'pod')} {'leaves' if found.anyway == 1 else 'leave'} anyway")
+        parts.append(f"{_are(found.anyway, 'pod')} {_verb(found.leaving_anyway)} anyway")
     shown = "it" if loops + found.anyway == 1 else "them"
     return f"{', '.join(parts)}: --baseline shows {shown}." if parts else ""
 
@@ -128,9 +159,10 @@ def folded(shown: Sequence[Workload], every: Sequence[Workload]) -> str:
         sum(each.pods - each.anyway for each in rest),
         sum(each.lost - each.lost_anyway for each in rest),
     )
-    nowhere = f", {lost:,} of them with nowhere to go" if lost else ""
-    pods = f"{counted(own, 'pod')} that {'leaves' if own == 1 else 'leave'}"
-    return f"… and {counted(len(rest), 'more workload')} with {pods}{nowhere}: --all shows them"
+    pending = f", {lost:,} of them not rescheduled" if lost else ""
+    return (
+        f"… and {counted(len(rest), 'more workload')} with {counted(own, 'pod')}{pending}: --all shows them"
+    )
 
 
 def turn_rows(turns: Sequence[Turn]) -> list[Row]:
@@ -142,7 +174,7 @@ def turn_rows(turns: Sequence[Turn]) -> list[Row]:
         (
             title(workload) if workload else members[0].pod,
             str(len(members)),
-            why if members[0].why_not or not why else f"waited: {why}",
+            why if members[0].why_not or not why else f"was pending: {why}",
             "" if members[0].why_not else f"→ {listed(sorted({each.node for each in members}), 2)}",
         )
         for (workload, why), members in groups.items()
@@ -155,7 +187,7 @@ def turn_pods(turns: Sequence[Turn]) -> list[Row]:
 
 
 def locked_out_rows(pods: Sequence[LockedOut]) -> list[Row]:
-    """Return a line for each workload and reason with pods that could not come back."""
+    """Return a line for each workload and reason with pods that would not be scheduled again where they are."""
     groups = Counter((each.workload, each.why) for each in pods)
     return [(title(workload), str(number), why) for (workload, why), number in groups.items()]
 
@@ -173,9 +205,13 @@ def _then(found: Workload) -> str:
     parts = []
     if found.circle is not None:
         parts.append(f"↻ {listed(found.circle.nodes, 2)}")
-    for _, node, count in _to(found)[:3]:
+    elif found.loops_anyway:
+        parts.append("↻ anyway")
+    in_a_loop = found.circle.pods if found.circle is not None else found.pods if found.loops_anyway else 0
+    ends = _to(found) if in_a_loop < found.pods else []  # where a loop is at the end says nothing
+    for _, node, count in ends[:3]:
         parts.append(f"→ {node}" if count == 1 and found.pods == 1 else f"{count} → {node}")
-    if (more := len(_to(found)) - 3) > 0:
+    if (more := len(ends) - 3) > 0:
         parts.append(f"and {counted(more, 'more node')}")
     own = found.lost - found.lost_anyway
     if found.lost and found.circle is None:
@@ -205,9 +241,7 @@ def pod_row(one: Leaving) -> Row:
     """Return a pod's line of the table."""
     then = f"→ {one.goes_to}" if one.goes_to else f"✗ {reason(one.why_nowhere)}"
     if one.again_after is not None:
-        then += (
-            f", to leave again {'at once' if not one.again_after else 'after ' + duration(one.again_after)}"
-        )
+        then += f", to be evicted again {'at once' if not one.again_after else 'after ' + duration(one.again_after)}"
         if one.ends_on:
             then += f", in the end on {one.ends_on}"
     elif one.goes_to and not one.ends_on and one.wanted:
@@ -267,10 +301,10 @@ def looked(found: Forecast) -> str:
     """Return how far the copy was run, and whether it came to rest."""
     far = duration(found.looked)
     if found.circles and not found.settled:
-        return f"Looked {far} ahead; the circles go on."
+        return f"Looked {far} ahead; the eviction loops go on."
     if not found.settled:
         return f"Looked {far} ahead; something still goes on there (--until looks further)."
     if found.later:
-        leave = "leaves" if len(found.later) == 1 else "leave"
-        return f"Looked {far} ahead; {counted(len(found.later), 'pod')} {leave} after that (--until looks further)."
-    return f"Looked {far} ahead, and all is quiet there."
+        pods = _are(len(found.later), "pod")
+        return f"Looked {far} ahead; {pods} evicted after that (--until looks further)."
+    return f"Looked {far} ahead; nothing more follows from the change."

@@ -42,7 +42,7 @@ def test_the_other_headings():
             "Deployment shop/web: "
         )
 
-    assert of() == "nowhere to go, none of 4 nodes takes it"
+    assert of() == "fits on none of 4 nodes"
     assert of(entry("sla", "Gt", "many")).startswith("refused by the API server: ")
     assert of(entry("sla", "Lt", "701")) == "one value away from nowhere, its only node has sla=700"
     assert of(entry("sla", "Lt", "950"), replicas=3) == "2 nodes of the 3 wanted"

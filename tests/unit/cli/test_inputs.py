@@ -94,7 +94,7 @@ def test_what_if_lives_on_with_the_original(dump, capsys):
     words = ["what-if", "taint", "high", "sla=2000:NoExecute", "--cluster"]
     assert run([*words, dump(stored, node("high", "950"), node("low", "800"))]) in (0, 1)
     said = capsys.readouterr().out
-    assert "No pod leaves; 1 pod on the changed nodes stays." in said, said
+    assert "No pod is evicted; 1 pod on the changed nodes stays." in said, said
 
 
 def test_in_a_cluster_without_the_operator_nothing_is_said_of_it(dump, tmp_path, capsys):

@@ -25,7 +25,7 @@ def dump(tmp_path):
 def test_everybody_finds_a_place(dump, capsys):
     code = run(["what-if", "taint", "nodes", "spot-1", "sla=800:NoExecute", "-c", dump])
     out = capsys.readouterr().out
-    assert (code, "1 pod leaves, and finds a place; 0 pods" in out) == (FINE, True)
+    assert (code, "1 pod is evicted and rescheduled; 0 pods" in out) == (FINE, True)
 
 
 def test_somebody_finds_no_place(dump, capsys):
@@ -184,7 +184,7 @@ def test_a_plan_is_held_against_what_happened(dump, tmp_path, capsys):
     nodes = [node("spot-1", "sla=800:NoExecute"), node("spot-2"), node("steady")]
     later.write_text(yaml.safe_dump({"kind": "List", "items": [*nodes, pod("web-x", goes_to)]}))
     after = run(["what-if", "verify", str(plan), "-c", str(later)])
-    assert (before, "pod default/web: foreseen: leaves; found: is still there" in said, after) == (
+    assert (before, "pod default/web: foreseen: gone; found: still there" in said, after) == (
         FINDINGS,
         True,
         FINE,
@@ -219,7 +219,7 @@ def test_a_cluster_that_says_otherwise_is_quoted_first(tmp_path, capsys):
     file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": documents}))
     run(["what-if", "cordon", "a", "--cluster", str(file)])
     says = "The cluster says otherwise: condition PodScheduled (Unschedulable): 0/1 nodes. Likely: "
-    begins = f"The copy places 1 waiting pod before any change: shop/p (on a). {says}"
+    begins = f"The copy places 1 pending pod before any change: shop/p (on a). {says}"
     assert " ".join(capsys.readouterr().out.split()).startswith(begins)
     run(["what-if", "cordon", "a", "--cluster", str(file), "-o", "json"])
     ((found),) = json.loads(capsys.readouterr().out)["differs"]
@@ -253,8 +253,8 @@ def test_rows_come_in_the_order_of_time_and_what_is_folded_is_counted(tmp_path, 
         for line in rows
     ]
     assert moments == sorted(moments)
-    assert (len(rows), "31 pods leave" in out) == (20, True)
-    assert "… and 11 more workloads with 11 pods that leave: --all shows them" in out
+    assert (len(rows), "31 pods are evicted" in out) == (20, True)
+    assert "… and 11 more workloads with 11 pods: --all shows them" in out
     run([*asked, "--all"])
     shown = capsys.readouterr().out.partition("  POD  ")[0]
     assert {f"default/w{which}" for which in range(31)} <= set(shown.split())
@@ -296,7 +296,7 @@ def test_gates_say_who_is_helped(waiting, capsys, monkeypatch):
     assert run(asked) == FINE  # all find a place: in which order to restart is no finding
     out = capsys.readouterr().out
     assert out.startswith(f"If you change gates {GATE}=true:") and "order: kubelets" in out
-    assert "1 waiting pod runs then" in out
+    assert "1 pending pod is scheduled" in out
     assert "Nothing would change" not in out
     (row,) = [line for line in out.splitlines() if "replicaset default/web" in line]
     assert row.split()[2] == "1" and "untolerated taint {sla: 950}" in row and row.endswith("→ a")
@@ -318,7 +318,7 @@ def test_gates_say_who_is_helped(waiting, capsys, monkeypatch):
 def test_gates_say_who_could_not_come_back(waiting, capsys):
     run(["what-if", "gates", f"{GATE}=false", "-c", waiting])
     out = capsys.readouterr().out
-    assert "2 pods may stay, but could not come back there once gone:" in out
+    assert "2 pods stay, but would not be scheduled there again:" in out
     assert "pod default/runs" in out and "nothing tolerates sla=950:NoSchedule" in out
     run(["what-if", "gates", f"{GATE}=true", "-c", waiting])
     assert capsys.readouterr().out.startswith("Nothing would change")

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.unit.whatif.test_circles import tolerant, workload
-from tests.unit.whatif.test_run import NOW, node, taint
+from tests.unit.whatif.test_run import NOW, node, pod, taint
 from weir.gates import ALL_FEATURES
 from weir.taints.notation import parse_taint
 from weir.whatif import horizon, words
@@ -36,7 +36,7 @@ def test_a_loop_that_is_there_already_is_no_effect_of_the_change():
     assert (found.circles, found.workloads, found.leaving, found.bad) == ((), (), (), False)
     assert found.baseline is not None
     assert [each.workload for each in found.baseline.circles] == ["default/ReplicaSet/web"]
-    assert "1 workload goes in circles already" in words.goes_on_anyway(found)
+    assert "1 workload is evicted and rescheduled in a loop already" in words.goes_on_anyway(found)
 
 
 def test_loops_do_not_use_up_the_looking_ahead(monkeypatch):
@@ -56,9 +56,9 @@ def test_pods_that_leave_beyond_the_horizon_are_not_said_to_stay():
     assert [at for _, at in found.later] == [timedelta(seconds=1000)]
     assert (found.leaving, found.staying) == ((), 1)
     assert words.headline(found) == (
-        "1 pod leaves later, after 16 min 40 s; 1 pod on the changed nodes stays until then."
+        "1 pod is evicted later after 16 min 40 s; 1 pod on the changed nodes stays until then."
     )
-    assert words.looked(found).endswith("1 pod leaves after that (--until looks further).")
+    assert words.looked(found).endswith("1 pod is evicted after that (--until looks further).")
     again = what_if(looping_cluster(), [taint("calm", "hot:NoExecute"), Cordon(Nodes(("hot",)))], question)
     assert again.later == found.later
 
@@ -69,7 +69,7 @@ def test_pods_that_leave_beyond_the_horizon_anyway_are_no_effect_of_the_change()
     found = what_if(documents, [Cordon(Nodes(("calm",)))], Asked(ALL_FEATURES, NOW, 600.0))
     assert found.baseline is not None
     assert (found.later, len(found.baseline.later)) == ((), 1)
-    assert words.headline(found) == "No pod leaves; 1 pod on the changed nodes stays."
+    assert words.headline(found) == "No pod is evicted; 1 pod on the changed nodes stays."
 
 
 def test_an_answer_that_ends_early_says_so_first(monkeypatch):
@@ -91,7 +91,7 @@ def test_rows_and_headline_count_the_same_pods_in_the_order_of_time():
     )
     moments = [each.first for each in found.workloads]
     assert moments == sorted(moments)
-    assert words.headline(found).startswith("14 pods leave")
+    assert words.headline(found).startswith("14 pods are evicted")
     # pods that leave at the same time and fare no worse are the baseline's, if for another value of the taint
     anyway = {"research/Job/finetune", "batch/Job/embeddings"}
     assert not anyway & {each.name for each in found.workloads}
@@ -120,3 +120,34 @@ def test_a_pod_made_at_the_horizon_is_not_called_one_without_a_place():
     (patient,) = [one for one in found.leaving if one.workload == "default/ReplicaSet/patient"]
     assert (patient.lost, patient.ends_on, patient.why_nowhere) == (False, "calm", "")
     assert patient.again_after is not None
+
+
+def test_an_eviction_that_is_only_put_off_is_no_effect_of_the_change():
+    sick = node("sick", *(f"node.kubernetes.io/not-ready:{effect}" for effect in ("NoSchedule", "NoExecute")))
+    well = node("b")
+    for each, status in ((sick, "False"), (well, "True")):
+        each["status"]["conditions"] = [{"type": "Ready", "status": status}]
+    key = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    patient = pod("p", "sick", tolerations=[{**key, "tolerationSeconds": 300}])
+    gone = TaintEdit(parse_taint("node.kubernetes.io/not-ready:NoExecute"), removes=True)
+    question = Asked(ALL_FEATURES, NOW, 600.0)
+    found = what_if([sick, well, patient], [Taint(Nodes(("sick",)), (gone,))], question)
+    assert found.baseline is not None
+    ((before,), (after,)) = found.baseline.leaving, found.leaving_anyway
+    assert after.after > before.after + timedelta(seconds=2)  # its taint came back, its time began again
+    assert (found.leaving, found.workloads, words.headline(found)) == (
+        (),
+        (),
+        "No pod is evicted; 0 pods on the changed nodes stay.",
+    )
+    sooner = what_if([sick, well, patient], [taint("sick", "hot:NoExecute")], question)
+    assert [one.pod for one in sooner.leaving] == ["default/p"]
+
+
+def test_a_workload_that_is_in_a_loop_anyway_has_no_loop_of_the_change_in_its_row():
+    web = workload("ReplicaSet", replicas=2, tolerations=tolerant(60))
+    before = [node("hot", "hot:NoExecute"), node("other", "hot:NoExecute"), web]
+    found = what_if(before, [taint("hot", "cold:NoExecute")], Asked(ALL_FEATURES, NOW, 600.0))
+    (row,) = found.workloads
+    assert (found.circles, row.circle, row.loops_anyway) == ((), None, True)
+    assert words.workload_row(row)[-1] == "↻ anyway"

@@ -14,7 +14,7 @@ from weir.cli._what_if_text import text
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 from weir.whatif import horizon
-from weir.whatif.changes import Apply
+from weir.whatif.changes import Apply, Cordon, Nodes
 from weir.whatif.circles import Circle, find_circles
 from weir.whatif.history import Cause, PodLife, Why
 from weir.whatif.words import circle as said
@@ -137,12 +137,52 @@ def test_a_deployment_and_an_autoscaler_of_its_replicaset_go_in_circles():
     assert (only.workload, only.every.total_seconds(), only.pods) == ("default/Deployment/web", 15.0, 2)
 
 
+def test_one_round_of_a_long_toleration_and_the_time_of_the_next_are_a_circle():
+    found = made([node("ra"), workload("ReplicaSet", tolerations=tolerant(1800))], HOT, until=3600)
+    (only,) = found.circles
+    assert (only.nodes, only.every, only.rounds) == (("ra",), timedelta(minutes=30), 2)
+    assert (found.bad, found.later, [one.again_after for one in found.leaving]) == (
+        True,
+        (),
+        [timedelta(minutes=30)],
+    )
+    lines = list(text(found, "", [], width=200))
+    assert lines[2] == (
+        "replicaset default/web is evicted and rescheduled in a loop on ra, every 30 min: "
+        "tolerates hot:NoExecute of node ra for 1800s."
+    )
+    assert lines[4] == "1 pod is evicted and rescheduled in a loop; 0 pods on the changed nodes stay."
+    assert "→" not in lines[7] and lines[7].endswith("↻ ra")
+
+
+def test_a_circle_names_the_nodes_where_it_may_end():
+    before = [node("ra"), node("rb"), node("small", cpu="1m"), node("hot", "hot:NoExecute")]
+    pods = [pod("p", "ra", tolerations=tolerant(2)), pod("q", "rb", tolerations=tolerant(2))]
+    (only,) = made([*before, *pods], HOT).circles  # kept apart from q, p goes back to where it was evicted
+    assert (set(only.nodes), only.other_nodes) == ({"ra", "hot"}, ("rb",))
+    assert said(only).endswith(" It may end on rb, which does not evict it.")
+
+
+def test_one_that_is_due_for_another_taint_next_is_in_no_circle_yet():
+    tolerations = [*tolerant(30), {**tolerant(60)[0], "key": "cool"}]
+    before = [node("ra"), node("rb", "cool:NoExecute"), workload("ReplicaSet", tolerations=tolerations)]
+    found = made(before, HOT, Cordon(Nodes(("ra",))), until=60)
+    assert [(one.goes_to, one.again_after) for one in found.leaving] == [("rb", timedelta(seconds=60))]
+    assert (found.circles, [at.seconds for _, at in found.later]) == ((), [90])
+
+
+def test_a_job_that_is_due_again_is_in_no_circle_yet():
+    job = workload("Job", restartPolicy="Never", tolerations=tolerant(1800))
+    found = made([node("ra"), job], HOT, until=3600)
+    assert (found.circles, len(found.later)) == ((), 1)
+
+
 def test_circles_come_first_and_say_how_often():
     found = made([node("ra"), workload("ReplicaSet", tolerations=tolerant(2))], HOT, until=DAY)
     lines = list(text(found, "", [], width=200))
-    assert (
-        lines[2]
-        == "replicaset default/web goes in circles on ra, every 2 s: tolerates hot:NoExecute of node ra for 2s."
+    assert lines[2] == (
+        "replicaset default/web is evicted and rescheduled in a loop on ra, every 2 s: "
+        "tolerates hot:NoExecute of node ra for 2s."
     )
 
 

@@ -80,21 +80,21 @@ def test_what_is_no_plan_is_named(document, said):
 @pytest.mark.parametrize(
     "there, found",
     [
-        ([], "leaves"),
-        ([pod("p", uid="u")], "is still there"),
-        ([pod("p", uid="another")], "leaves"),
-        ([pod("p", uid="u", namespace="other")], "leaves"),
-        ([pod("p", uid="u", deletionTimestamp="2026-01-01T12:00:00Z")], "leaves"),
+        ([], "gone"),
+        ([pod("p", uid="u")], "still there"),
+        ([pod("p", uid="another")], "gone"),
+        ([pod("p", uid="u", namespace="other")], "gone"),
+        ([pod("p", uid="u", deletionTimestamp="2026-01-01T12:00:00Z")], "gone"),
     ],
 )
 def test_a_pod_that_was_to_leave_is_gone_or_another_or_going(there, found):
     (only,) = verify(planned(("default/p",), p="u"), there)
-    assert (told([only]), only.held) == ([("pod default/p", "leaves", found)], found == "leaves")
+    assert (told([only]), only.held) == ([("pod default/p", "gone", found)], found == "gone")
 
 
 def test_without_its_uid_a_pod_of_the_name_is_the_same():
     (only,) = verify(planned(("default/p",)), [pod("p")])
-    assert only.found == "is still there"
+    assert only.found == "still there"
     hasty = planned(("default/p",))
     del hasty["uids"]
     assert [each.held for each in verify(hasty, [pod("p")])] == [False]

@@ -473,9 +473,9 @@ def test_the_story_of_a_pod_is_told_step_by_step():
     steps = [" ".join(line.split()[2:]) for line in found.story]
     new = found.story[1].split()[2]
     assert steps == [
-        "default/p has to leave a: nothing tolerates hot:NoExecute of node a",
-        f"{new} is made",
-        f"{new} gets b",
+        "default/p is evicted from a: nothing tolerates hot:NoExecute of node a",
+        f"{new} is created",
+        f"{new} is scheduled to b",
         "default/p is gone",
         f"{new} runs on b",
     ]

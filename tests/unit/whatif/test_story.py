@@ -26,14 +26,14 @@ def moved(*names: str) -> list[PodLife]:
 
 def test_every_step_is_told_in_its_order():
     assert told(*moved("p", "q", "r")) == [
-        "0.0 s default/p has to leave a: drained",
-        "0.0 s default/q is made",
-        "0.5 s default/q gets b",
+        "0.0 s default/p is evicted from a: drained",
+        "0.0 s default/q is created",
+        "0.5 s default/q is scheduled to b",
         "1.0 s default/q runs on b",
-        "7.0 s default/q has to leave b: its node is gone",
-        "8.0 s default/r is made",
+        "7.0 s default/q is removed from b: its node is gone",
+        "8.0 s default/r is created",
         "30.0 s default/p is gone",
-        "in the end default/r waits: no room",
+        "in the end default/r stays pending: no room",
     ]
 
 
@@ -45,7 +45,7 @@ def test_times_stand_below_each_other():
 @pytest.mark.parametrize("about", ["p", "default/p", "default/ReplicaSet/web"])
 def test_a_pod_is_named_by_itself_or_by_its_workload(about):
     assert told(life("p", left=3.0), life("other", owner="Job/x", left=3.0), about=about) == [
-        "3.0 s default/p has to leave a: drained"
+        "3.0 s default/p is evicted from a: drained"
     ]
 
 
@@ -58,16 +58,19 @@ def test_what_was_before_the_change_or_has_no_cause_is_not_told():
     nameless.cause = None
     assert told(nameless) == []
     assert told(life("p", left=-1.0, gone=-0.5)) == []
-    assert told(life("p", bound=0.0, running=0.0)) == ["0.0 s default/p gets a", "0.0 s default/p runs on a"]
+    assert told(life("p", bound=0.0, running=0.0)) == [
+        "0.0 s default/p is scheduled to a",
+        "0.0 s default/p runs on a",
+    ]
     assert told(life("p", left=0.5, gone=0.0)) == [
         "0.0 s default/p is gone",
-        "0.5 s default/p has to leave a: drained",
+        "0.5 s default/p is evicted from a: drained",
     ]
 
 
 def test_a_pod_that_leaves_without_a_node_leaves_the_queue():
     assert told(life("p", node="", left=2.0, waits="no room")) == [
-        "2.0 s default/p has to leave the queue: drained"
+        "2.0 s default/p is evicted while it is pending: drained"
     ]
 
 

@@ -8,7 +8,7 @@ import { guarded } from "./rights.js";
 /** @type {Record<string, {shape: string, word: string}>} */
 const STATES = {
   free: { shape: "○", word: "free" }, used: { shape: "●", word: "allocated" }, looked: { shape: "◌", word: "marked, without effect" },
-  noschedule: { shape: "▲", word: "tainted, takes nobody new" }, noexecute: { shape: "✖", word: "tainted, pods leave" }, unknown: { shape: "?", word: "unknown" },
+  noschedule: { shape: "▲", word: "tainted, new pods are kept off" }, noexecute: { shape: "✖", word: "tainted, pods are evicted" }, unknown: { shape: "?", word: "unknown" },
 };
 /** States of a device that keep pods off it, worst first: groups with them come first. */
 const FAULTS = ["noexecute", "noschedule", "unknown"];
@@ -306,12 +306,12 @@ function facts(device) {
     h("dl", null, pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, h("bdi", null, value))]).flat()),
     device.claims.map((/** @type {any} */ claim) => h("p", null, "Claim ", h("bdi", null, claim.claim), claim.pods.length ? ", used by " : "",
       claim.pods.map((/** @type {string} */ pod) => h("a", { href: address(`pod/${pod.split("/").map(encodeURIComponent).join("/")}`) }, pod)))),
-    device.taints.map((/** @type {any} */ taint) => h("p.warn", null, taintWords(taint), taint.podsLeaveAt ? `; pods leave at ${taint.podsLeaveAt}` : "")));
+    device.taints.map((/** @type {any} */ taint) => h("p.warn", null, taintWords(taint), taint.podsLeaveAt ? `; pods are evicted at ${taint.podsLeaveAt}` : "")));
 }
 
 function taintForm() {
   const key = h("input", { name: "taint-key", value: "weir.dev/drain", autocomplete: "off", spellcheck: "false" });
-  const effect = h("select", { name: "taint-effect" }, [["None", "None: only look"], ["NoSchedule", "NoSchedule: nobody new"], ["NoExecute", "NoExecute: pods leave"]].map(([value, words]) => h("option", { value }, words)));
+  const effect = h("select", { name: "taint-effect" }, [["None", "None: only look"], ["NoSchedule", "NoSchedule: no new pods"], ["NoExecute", "NoExecute: pods are evicted"]].map(([value, words]) => h("option", { value }, words)));
   const place = h("div");
   const ask = async () => {
     try {
@@ -346,7 +346,7 @@ function confirmRules(rules) {
   const effect = rules[0].rule.spec.taint.effect;
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "sure" },
     h("h2", { id: "sure" }, `Write ${counted(rules.length, "rule")}?`), h("p", null, h("bdi", null, state.cluster)),
-    h("p", null, effect === "NoExecute" ? `${counted(pods.size, "pod")} must leave.` : `No pod leaves; with NoExecute ${counted(pods.size, "pod")} would.`),
+    h("p", null, effect === "NoExecute" ? `${counted(pods.size, "pod")} would be evicted.` : `No pod is evicted; with NoExecute ${counted(pods.size, "pod")} would be.`),
     h("div.row", null, h("button.danger", { type: "button", id: "sure-yes", onclick: async () => { dialog.close(); await writeRules(rules); } }, "Yes, write"),
       h("button", { type: "button", onclick: () => dialog.close() }, "No"))));
   dialog.addEventListener("close", () => dialog.remove());

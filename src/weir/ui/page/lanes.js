@@ -20,7 +20,7 @@ export function lane(name, pods, { moment, horizon, grace }) {
   return h("tr", null,
     h("th", { scope: "row", title: name }, h("bdi.lane-name", null, bare.join("/")), h("span.sub", null, h("bdi", null, `${kind} · ${namespace}`)),
       h("span.sub", null, `${left} of ${pods.length} told to go, ${landed} placed`)),
-    h("td", null, s("svg", { viewBox: "0 0 600 26", preserveAspectRatio: "none", role: "img", "aria-label": pods.slice(0, 8).map((one) => `${one.pod} leaves ${when(one.afterSeconds)}${landsWords(one)}`).join("; ") },
+    h("td", null, s("svg", { viewBox: "0 0 600 26", preserveAspectRatio: "none", role: "img", "aria-label": pods.slice(0, 8).map((one) => `${one.pod} evicted ${when(one.afterSeconds)}${landsWords(one)}`).join("; ") },
       drawn, s("line.now", { x1: across(moment), x2: across(moment), y1: 0, y2: 26 }))),
     h("td.end", null, ends(pods)));
 }
@@ -52,7 +52,7 @@ function ends(pods) {
   /** @type {Map<string, number>} */
   const found = new Map();
   for (const one of pods) {
-    const words = one.lost ? `✗ ${one.whyNowhere || "nowhere to go"}` : one.goesTo ? `→ ${one.goesTo}, ${when(one.landsAfterSeconds)}` : "its owner wants no other";
+    const words = one.lost ? `✗ ${one.whyNowhere || "not rescheduled"}` : one.goesTo ? `→ ${one.goesTo}, ${when(one.landsAfterSeconds)}` : "needs no replacement";
     found.set(words, (found.get(words) || 0) + 1);
   }
   const first = pods[0];

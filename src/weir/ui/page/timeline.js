@@ -25,7 +25,7 @@ let moment = 0, horizon = 60, playing = 0, turn = 0;
 let running = null;
 /** What the form said last. @type {Record<string, string | null>} */
 let said = {};
-const BARS = [["bar-later", "still tolerated"], ["bar-leave", "told to go, until it is gone"], ["bar-stay", "its replacement runs"], ["mark-placed", "placed elsewhere"]];
+const BARS = [["bar-later", "still tolerated"], ["bar-leave", "terminating"], ["bar-stay", "its replacement runs"], ["mark-placed", "replacement scheduled"]];
 const LOOPS = 5, LANES = 60, GROUPS = 20;
 /** @type {Record<string, HTMLElement>} */
 let parts = {};
@@ -288,7 +288,7 @@ function drawSlider() {
   const tick = ticks[at];
   const slide = h("input", {
     type: "range", min: 0, max: ticks.length - 1, step: 1, value: at, "aria-label": `Value of ${input("key").value}`,
-    "aria-valuetext": `${tick.value}: ${tick.stay} stay, ${tick.leave} leave at once, ${tick.later} leave later`,
+    "aria-valuetext": `${tick.value}: ${tick.stay} stay, ${tick.leave} evicted at once, ${tick.later} evicted later`,
     oninput: (/** @type {Event} */ e) => { input("value").value = ticks[Number(/** @type {HTMLInputElement} */ (e.target).value)].value; drawSlider(); },
     onchange: () => { if (answer || running) simulate(); else keepAddress({ draft: "1" }); },
   });
@@ -297,7 +297,7 @@ function drawSlider() {
   parts.slider.replaceChildren(
     h("div.numbers", { id: "live-counts" },
       number(h("bdi", null, `${input("key").value}=${tick.value}`), found >= 0 ? "on " + counted(stops.nodes, "node") : "nearest value that matters"),
-      number(tick.stay, `${SHAPES.stay} may stay`), number(tick.later, `${SHAPES.later} leave later`), number(tick.leave, `${SHAPES.leave} leave at once`)),
+      number(tick.stay, `${SHAPES.stay} stay`), number(tick.later, `${SHAPES.later} evicted later`), number(tick.leave, `${SHAPES.leave} evicted at once`)),
     h("p.quiet", null, `Of the ${counted(stops.pods, "pod")} on ${stops.nodes === 1 ? "this node" : "these nodes"} now, by this taint alone; without what happens to them anyway or afterwards.`),
     picture, slide,
     h("p.quiet", null, tick.thresholds.length ? `A threshold: ${tick.thresholds.slice(0, 4).join(", ")}` : "▲ marks values that tolerations name; between two stops nothing changes."));
@@ -325,19 +325,19 @@ function drawAnswer() {
   const parted = [
     h("div.card", null,
       h("p", { id: "headline" }, h("b", null, found.headline)),
-      h("div.numbers", null, number(leaving.length, "pods leave because of it"), number(found.staying, "on the changed nodes stay"),
-        number(lost, "have nowhere to go"), number(found.circles.length, "workloads go in circles"), found.leavingAnyway ? number(found.leavingAnyway, "more would leave anyway") : null, number(found.helped.length, "waiting pods run then")),
+      h("div.numbers", null, number(leaving.length, "pods evicted because of it"), number(found.staying, "on the changed nodes stay"),
+        number(lost, "not rescheduled or pending"), number(found.circles.length, "eviction loops"), found.leavingAnyway ? number(found.leavingAnyway, "more evicted anyway") : null, number(found.helped.length, "pending pods scheduled")),
       found.notes.map((/** @type {string} */ each) => h("p.warn", null, each)),
-      folded(found.circles.map(circle), LOOPS, "workload goes in circles", "workloads go in circles"),
+      folded(found.circles.map(circle), LOOPS, "workload is evicted and rescheduled in a loop", "workloads are evicted and rescheduled in a loop"),
       found.endedEarly ? h("p.cannot", null, `Too much goes on: nothing is said about what comes after ${span(found.lookedSeconds)}.`) : null,
       found.uncertain ? h("p.cannot", null, found.uncertain) : null,
-      found.differs ? h("p.warn", null, `The copy places ${counted(found.differs.length, "waiting pod")} before any change: it may not be like the cluster.`) : null,
-      found.otherwise ? h("p.cannot", null, `A gate that decides is not known; otherwise ${counted(found.otherwise.leaving.length, "pod")} leave.`) : null,
-      leaving.length ? player() : h("p", null, "Nobody has to leave because of it.")),
+      found.differs ? h("p.warn", null, `The copy places ${counted(found.differs.length, "pending pod")} before any change: it may not be like the cluster.`) : null,
+      found.otherwise ? h("p.cannot", null, `A gate that decides is not known; otherwise ${counted(found.otherwise.leaving.length, "pod")} evicted.`) : null,
+      leaving.length ? player() : h("p", null, "No pod is evicted because of it.")),
     leaving.length ? h("div.card", { id: "lanes" }) : null,
-    turns("Waiting pods that run then", found.helped, (each) => each.waitedFor && `waited: ${each.waitedFor}`),
-    turns("Pods that lose their place", found.hindered, (each) => each.whyNot),
-    turns("Pods that may stay, but could not come back once gone", found.lockedOutBecause, (each) => each.why),
+    turns("Pending pods that are scheduled", found.helped, (each) => each.waitedFor && `was pending: ${each.waitedFor}`),
+    turns("Pods that become unschedulable", found.hindered, (each) => each.whyNot),
+    turns("Pods that stay, but would not be scheduled there again", found.lockedOutBecause, (each) => each.why),
     budgets(found),
     found.controlPlane ? h("p.quiet", null, `Run on a copy of the whole control plane, which takes longer: ${found.controlPlane}.`) : null,
     h("div.card", null, h("h2", null, "Do it"), copyable([answer.commands[0]], "This really does it"), copyable([answer.commands[1]], "This asks again"),
@@ -351,7 +351,8 @@ function drawAnswer() {
 /** @param {any} each */
 function circle(each) {
   const more = each.nodes.length - 3, nodes = each.nodes.slice(0, 3).join(", ") + (more > 0 ? ` and ${counted(more, "more node")}` : "");
-  return h("p.bad", null, `${each.workload} goes in circles: ${counted(each.pods, "pod")}, every ${span(each.everySeconds)}, over ${nodes}`);
+  const ends = each.otherNodes && each.otherNodes.length ? `; it may end on ${each.otherNodes.slice(0, 3).join(", ")}` : "";
+  return h("p.bad", null, `${each.workload} is evicted and rescheduled in a loop: ${counted(each.pods, "pod")}, every ${span(each.everySeconds)}, on ${nodes}${ends}`);
 }
 
 /** Show the first of many, and the rest when asked. @param {HTMLElement[]} all @param {number} most @param {string} one @param {string} many */
@@ -419,12 +420,12 @@ function drawLanes() {
   for (const one of answer.whatIf.leaving) lanes.set(one.workload, [...(lanes.get(one.workload) || []), one]);
   const shown = [...lanes].slice(0, LANES), rest = [...lanes].slice(LANES).reduce((sum, [, pods]) => sum + pods.length, 0);
   refill(place, h("table.lanes", null,
-    h("caption.unseen", null, "When the pods of each workload leave, and where they go"),
+    h("caption.unseen", null, "When the pods of each workload are evicted, and where they are rescheduled"),
     h("colgroup", null, h("col.c-owner"), h("col"), h("col.c-end")),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner"), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
     h("tbody", null, shown.map(([name, pods]) => lane(name, pods, { moment, horizon, grace: answer.graceSeconds })))),
   h("ul.legend", { "aria-label": "What the bars say" }, BARS.map(([name, words]) => h("li", null, s("svg.key", { viewBox: "0 0 22 12", "aria-hidden": "true" }, s(`rect.${name}`, { x: 1, y: 1, width: name === "mark-placed" ? 4 : 20, height: 10, rx: 1.5 })), words))),
-  lanes.size > shown.length ? h("p.quiet", null, `… and ${counted(lanes.size - shown.length, "more workload")} with ${counted(rest, "pod")} that leave; weir what-if --all lists them`) : null);
+  lanes.size > shown.length ? h("p.quiet", null, `… and ${counted(lanes.size - shown.length, "more workload")} with ${counted(rest, "pod")}; weir what-if --all lists them`) : null);
 }
 
 function axis() {
@@ -453,7 +454,7 @@ function confirmIt() {
   const command = answer.commands[0], body = asked;
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "sure" },
     h("h2", { id: "sure" }, "Make this change?"), h("p", null, h("bdi", null, state.cluster)), h("pre", { tabindex: 0 }, command),
-    h("p", null, `${counted(answer.whatIf.leaving.length, "pod")} would leave.`),
+    h("p", null, `${counted(answer.whatIf.leaving.length, "pod")} would be evicted.`),
     h("div.row", null,
       h("button.danger", { type: "button", id: "sure-yes", onclick: async () => { dialog.close(); await apply(body, command); } }, "Yes, make it"),
       h("button", { type: "button", onclick: () => dialog.close() }, "No"))));
@@ -486,5 +487,5 @@ async function reality() {
       h("thead", null, h("tr", null, ["", "About", "Foreseen", "Found"].map((each) => h("th", { scope: "col" }, each || h("span.unseen", null, "As foreseen"))))),
       h("tbody", null, found.checks.map((/** @type {any} */ each) => h("tr", null,
         h("td." + (each.held ? "good" : "warn"), null, each.held ? "✓" : "…"), h("td", null, h("bdi", null, each.about)), h("td", null, each.foreseen), h("td", null, each.found)))))
-      : h("p", null, "Nobody was foreseen to leave."));
+      : h("p", null, "No eviction was foreseen."));
 }
