@@ -12,7 +12,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from heapq import heappop, heappush
+from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import Any, ParamSpec, TypeVar
 
 __all__ = ["LARGE_BYTES", "OffLoop", "Turn", "is_large"]
@@ -27,6 +28,8 @@ Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 #: The place of a request in the queue.
 Turn = tuple[int, int]
+#: What waits: its request's place, its number, its future, its work.
+Piece = tuple[Turn, int, asyncio.Future[Any], Callable[[], Any]]
 
 
 def is_large(body: bytes) -> bool:
@@ -44,7 +47,7 @@ class OffLoop:
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
-        self._queue: list[tuple[Turn, int, asyncio.Future[Any], Callable[[], Any]]] = []
+        self._queue: list[Piece] = []
         self._count = 0  # of pieces
         self._requests = 0
         self._now = 0  # the turn that was served last
@@ -86,15 +89,20 @@ class OffLoop:
             return work(*arguments, **named)
         done: asyncio.Future[Answer] = self._loop.create_future()
         self._count += 1
+        entry: Piece = (turn, self._count, done, partial(work, *arguments, **named))
         with self._wake:
-            heappush(self._queue, (turn, self._count, done, lambda: work(*arguments, **named)))
+            heappush(self._queue, entry)
             self._wake.notify()
         try:
             return await done
+        except asyncio.CancelledError:  # its client is gone: the document must not stay until its turn comes
+            with self._wake, suppress(ValueError):
+                self._queue.remove(entry)
+                heapify(self._queue)
+            raise
         finally:
-            del (
-                done
-            )  # what it raised refers to this frame, and the document would stay until cycles are looked for
+            # what it raised refers to this frame, and the document would stay until cycles are looked for
+            del done, entry
 
     async def run_aside(
         self, work: Callable[Arguments, Answer], *arguments: Arguments.args, **named: Arguments.kwargs

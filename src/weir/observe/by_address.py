@@ -50,11 +50,12 @@ class ByAddress(Generic[Item]):
         largest = max(self._of, key=lambda address: len(self._of[address]))
         return largest, next(iter(self._of[largest]))
 
-    def pop_newest(self) -> Item:
-        """Take out the newest item of the address whose turn it is; addresses take turns."""
+    def pop(self, *, newest: bool) -> Item:
+        """Take out the newest or the oldest item of the address whose turn it is; addresses take turns."""
         address = next(iter(self._of))
         items = self._of.pop(address)
-        item, _ = items.popitem()
+        item = next(reversed(items) if newest else iter(items))
+        del items[item]
         self._count -= 1
         if items:
             self._of[address] = items  # behind the others

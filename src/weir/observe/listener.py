@@ -2,10 +2,11 @@
 
 Each loop turn accepts every pending connection (up to `MOST_ACCEPTED`). Over TLS a connection is first *silent*: it
 holds a socket and no buffers until its ClientHello is complete. Then it is *ready*: few handshakes start per turn,
-addresses take turns, and of one address the newest starts first, so that a flood delays itself. With *most_handshakes*
-in progress the oldest of the address with the most is *parked* if it waits for its peer: its buffers are freed and its
-socket stays open unread, because a closed connection comes back at once. Only a connection that waits for its peer is
-closed, after `PEER_SECONDS`. Without descriptors or memory, accepting pauses for `SHUT_SECONDS`.
+addresses take turns, and of one address the newest start first, so that a flood delays itself, and then as many of the
+oldest, so that none waits for the flood's end (decision 170). With *most_handshakes* in progress the oldest of the
+address with the most is *parked* if it waits for its peer: its buffers are freed and its socket stays open unread,
+because a closed connection comes back at once. Only a connection that waits for its peer is closed, after
+`PEER_SECONDS`. Without descriptors or memory, accepting pauses for `SHUT_SECONDS`.
 """
 
 from __future__ import annotations
@@ -208,14 +209,14 @@ class Listener:
 
     def _turn(self) -> None:
         """Start the handshakes of one turn."""
-        for _ in range(HANDSHAKES_A_TURN):
+        for number in range(HANDSHAKES_A_TURN):
             if not self._ready:
                 self._has_turn = False
                 return
             if not self._has_room():
                 self._loop.call_later(PAUSE_SECONDS, self._turn)
                 return
-            self._start(self._ready.pop_newest())
+            self._start(self._ready.pop(newest=number < HANDSHAKES_A_TURN // 2))
         self._loop.call_soon(self._turn)
 
     def _has_room(self) -> bool:

@@ -104,3 +104,22 @@ async def test_a_refused_document_is_let_go_at_once(off_loop):
         assert gone[0]() is None
     finally:
         gc.enable()
+
+
+async def test_the_document_of_a_client_that_is_gone_does_not_wait_for_its_turn(off_loop):
+    class Document:
+        """Something whose end can be seen."""
+
+    held, document = threading.Event(), Document()
+    first = asyncio.ensure_future(off_loop.run(off_loop.turn("a"), held.wait, 30))
+    gone = asyncio.ensure_future(off_loop.run(off_loop.turn("a"), id, document))
+    others = [asyncio.ensure_future(off_loop.run(off_loop.turn("a"), int, number)) for number in range(3)]
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.wait({gone})
+    seen = weakref.ref(document)
+    del document, gone
+    gc.collect()
+    assert seen() is None
+    held.set()
+    assert await asyncio.wait_for(asyncio.gather(first, *others), 30) == [True, 0, 1, 2]

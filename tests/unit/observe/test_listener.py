@@ -1,4 +1,4 @@
-"""Accepting connections and TLS handshakes: bounded, the newest first, none cut off that waits for the server."""
+"""Accepting connections and TLS handshakes: bounded, in a fair order, none cut off that waits for the server."""
 
 from __future__ import annotations
 
@@ -219,8 +219,8 @@ async def test_handshakes_that_wait_for_their_peer_are_parked(monkeypatch, conte
         await until(lambda: listener.coming == 0)
 
 
-async def test_the_newest_starts_first_and_addresses_take_turns(monkeypatch, context):
-    """A flood delays itself: behind two hundred of one machine, its own newest and another machine's start first."""
+async def test_the_newest_and_the_oldest_start_first_and_addresses_take_turns(monkeypatch, context):
+    """A flood delays itself: another machine's and its newest start at once, and the oldest do not wait for its end."""
     monkeypatch.setattr(listening_sockets, "HANDSHAKES_A_TURN", 0)
     loop, started = asyncio.get_running_loop(), []
 
@@ -239,6 +239,7 @@ async def test_the_newest_starts_first_and_addresses_take_turns(monkeypatch, con
         monkeypatch.setattr(listening_sockets, "HANDSHAKES_A_TURN", 8)
         await until(lambda: len(started) == 103)
         assert started[:4] == [each.getsockname() for each in (newest, others[1], flood[99], others[0])]
+        assert started[4:12] == [each.getsockname() for each in (*flood[:4], *reversed(flood[95:99]))]
         for client in (*flood, *others, newest):
             client.close()
 

@@ -59,6 +59,10 @@ class LargeBodies:
         self._count[name] = count + 1
         return True
 
+    def is_crowded(self, user: User | None) -> bool:
+        """Return whether more bodies of *user* wait for a place than may."""
+        return user is not None and len(self._waiting.get(user.name, ())) > limits.MOST_LARGE_WAITING
+
     def leave(self, sender: Sender) -> None:
         """Free the place of *sender* for the next of its user, or take it out of their line."""
         name = self._whose.pop(sender, None)

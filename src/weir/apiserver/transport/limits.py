@@ -36,6 +36,7 @@ RECEIVED_BYTES = 32 * 1024 * 1024
 UNSENT_BYTES = 32 * 1024 * 1024
 LARGE_BODY_BYTES = 16 * 1024  # from here on a body needs a place before it is read
 MOST_LARGE_OF_ONE_USER = 4  # bodies that are arriving or worked on, except of system:masters
+MOST_LARGE_WAITING = 64  # bodies of one user that wait for a place: over TLS each has 200 KiB of buffers
 PLACE_SECONDS = 15.0  # for a large body to wait for a place before it is refused
 MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
 MOST_SILENT = 704  # connections over TLS that have sent nothing yet, with handshakes: some 200 KiB each

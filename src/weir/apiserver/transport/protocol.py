@@ -271,6 +271,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._dispatch_last(request)
         elif self._connections.large.enter(self, self._user):
             self._ask_for_body()
+        elif self._connections.large.is_crowded(self._user):
+            self._busy()
         else:
             self._waits = True
             self._transport.pause_reading()
@@ -385,7 +387,14 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if self._over and not transport.is_closing():
             if self._task is None and transport.can_write_eof():
                 transport.write_eof()
-            self._loop.call_later(limits.LINGER_SECONDS, transport.close)
+            self._loop.call_later(limits.LINGER_SECONDS, self._end, transport)
+        else:
+            transport.close()
+
+    def _end(self, transport: Any) -> None:
+        """Close; break it if the client still writes, for which a close over TLS would wait half a minute."""
+        if self._body_size > limits.DISCARDED_BYTES:
+            transport.abort()
         else:
             transport.close()
 

@@ -522,6 +522,18 @@ async def test_what_a_refused_client_still_writes_is_read_past_only_so_far(monke
     assert (rude.sent[:12], rude.ended, rude.closed) == (b"HTTP/1.1 200", True, False)
 
 
+async def test_a_refused_client_that_still_writes_is_broken_off_and_another_closed(monkeypatch):
+    """To close a connection over TLS takes half a minute when its client sends no end of its own."""
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 0)
+    monkeypatch.setattr(FakeTransport, "abort", lambda transport: aborted.append(transport))
+    aborted: list[FakeTransport] = []
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {10**9}\r\n\r\n".encode()
+    polite = await converse(Connections(echo, users), head, *[b"x" * 10_000] * 20)
+    rude = await converse(Connections(echo, users), head, *[b"x" * 100_000] * 3)
+    await settled()
+    assert (polite.closed, aborted) == (True, [rude])
+
+
 async def test_a_client_that_does_not_take_the_end_of_its_answer_is_cut_off():
     connections = Connections(echo)
     transport = await converse(connections, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -693,6 +705,25 @@ async def test_who_waits_too_long_for_a_place_is_refused_and_leaves_the_line(mon
         done.set_result(None)
     await settled()
     assert len(held.begun) == 2 and held.connections.received_bytes == 0
+
+
+async def test_more_than_may_wait_for_a_place_are_refused_at_once(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_LARGE_WAITING", 1)
+    held = Held(monkeypatch)
+    _, first, waits, refused = [await held.send(large_head("jane") + b"x" * LARGE) for _ in range(4)]
+    assert (waits.sent, refused.sent[:12], refused.ended) == (b"", b"HTTP/1.1 429", True)
+    first.protocol.data_received(large_head("jane") + b"y" * LARGE)  # it has its place already
+    held.begun[1].set_result(None)
+    await settled()
+    assert first.sent.startswith(b"HTTP/1.1 200") and len(held.begun) == 3
+    held.begun[0].set_result(None)
+    await settled()
+    assert len(held.begun) == 4  # the one that waited; who was refused left the line
+    for done in held.begun[2:]:
+        done.set_result(None)
+    await settled()
+    large = held.connections.large
+    assert (large._whose, large._count, large._waiting) == ({}, {}, {})
 
 
 async def test_a_place_is_kept_for_a_request_behind_another_of_its_connection(monkeypatch):
