@@ -20,10 +20,10 @@ from tests.kubernetes.oracles import oracle
 from tests.unit.cel.random_expressions import Grower
 from weir.cel import types
 from weir.cel.admission import long_name, refuse
+from weir.cel.errors import CelError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import build, check_expression
 from weir.cel.source import CompileError
-from weir.cel.values import CelError
 from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 from weir.taints.expression import ENV

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from weir.cel.env import COST_LIMIT, Env
+from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.library import KUBERNETES
 from weir.cel.program import Program, compile
 from weir.cel.types import DYN
-from weir.cel.values import CelError, CostLimitExceeded
 from weir.cel.work import EXACT_WORK
 
 ENVS = {

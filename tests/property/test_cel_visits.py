@@ -13,10 +13,10 @@ from tests.cases import table, tries
 from tests.work import count_calls
 from weir.cel import types
 from weir.cel.env import Env
+from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.library import KUBERNETES
 from weir.cel.program import Program, compile
 from weir.cel.types import Kind
-from weir.cel.values import CelError, CostLimitExceeded
 from weir.cel.work import MOST_WORK
 
 ENV = Env(KUBERNETES, {"x": types.STRING, "n": types.INT})

@@ -21,9 +21,9 @@ from tests.cel_worst_inputs import BY_HAND, BY_TYPE, LIBRARIES, MACROS, UNREACHA
 from tests.work import count_calls
 from weir.cel import work
 from weir.cel.env import Env
+from weir.cel.errors import CelError
 from weir.cel.program import Program, compile
 from weir.cel.types import DYN, STRING, Type
-from weir.cel.values import CelError
 
 #: A unit of work stands for a call of a function; what is done may be so many times what is charged.
 FACTOR = 3

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel.env import ObjectType
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.packed import Empty
 from weir.cel.types import Kind
 from weir.cel.values import (
     ABSENT,
     INT_MAX,
-    NO_SUCH_OVERLOAD,
     DefaultMap,
-    EvaluationError,
     MixedMap,
     UInt,
     Value,

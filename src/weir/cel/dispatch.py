@@ -12,9 +12,10 @@ from typing import Final
 
 from weir.cel import ast
 from weir.cel.env import Overload
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.steps import Invoke
 from weir.cel.types import Kind, Type
-from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError, UInt, Value, type_of
+from weir.cel.values import UInt, Value, type_of
 from weir.cel.work import CALL, spend
 
 #: Units of looking through the overloads of a function.

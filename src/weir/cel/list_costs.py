@@ -14,16 +14,9 @@ from weir.cel.access import go_name
 from weir.cel.cost_model import MAX, ONE, Charge, Operand, Range, Rule, fixed
 from weir.cel.costs import CALL, FLAT, LIST, TRAVERSAL
 from weir.cel.env import RuntimeCost
+from weir.cel.errors import EvaluationError, InternalError
 from weir.cel.types import Kind
-from weir.cel.values import (
-    OBJECT_FIELDS,
-    EvaluationError,
-    InternalError,
-    Value,
-    object_as_map,
-    size_of,
-    type_of,
-)
+from weir.cel.values import OBJECT_FIELDS, Value, object_as_map, size_of, type_of
 from weir.cel.work import spend
 
 

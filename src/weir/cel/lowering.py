@@ -25,6 +25,7 @@ from weir.cel.ast import (
 from weir.cel.checker import candidate_names, qualified_name
 from weir.cel.dispatch import no_such_overload, select
 from weir.cel.env import UNKNOWN, Env, Overload
+from weir.cel.errors import CelError, EvaluationError
 from weir.cel.runtime_types import alike, of_iteration, of_part, of_result, of_value
 from weir.cel.steps import (
     Choice,
@@ -46,7 +47,7 @@ from weir.cel.steps import (
     Variable,
 )
 from weir.cel.types import Kind, Type, list_of, map_of
-from weir.cel.values import CelError, EvaluationError, TypeValue, UInt, Value, new_map, type_of
+from weir.cel.values import TypeValue, UInt, Value, new_map, type_of
 
 
 class ProgramError(CelError):

@@ -12,21 +12,10 @@ from typing import Any, Final
 from weir.cel import access, ast, patch_values, wellknown
 from weir.cel.dispatch import accepts, chosen, no_such_overload, priced_by_name, remember, takes_any_list
 from weir.cel.env import Overload
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError, InternalError
 from weir.cel.steps import Invoke
 from weir.cel.types import Kind
-from weir.cel.values import (
-    ABSENT,
-    NO_SUCH_OVERLOAD,
-    Duration,
-    EvaluationError,
-    InternalError,
-    Optional,
-    TypeValue,
-    Value,
-    equal,
-    find_key,
-    type_of,
-)
+from weir.cel.values import ABSENT, Duration, Optional, TypeValue, Value, equal, find_key, type_of
 from weir.cel.work import spend
 
 #: A value, or the error that took its place.

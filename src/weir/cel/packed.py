@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from weir.cel.errors import EvaluationError
 from weir.cel.types import Type, object_named
-from weir.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp, UInt, Value
+from weir.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, UInt, Value
 from weir.cel.work import spend
 
 PREFIX: Final = "google.protobuf."

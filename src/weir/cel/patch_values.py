@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel import types
+from weir.cel.errors import EvaluationError
 from weir.cel.types import Type, object_named
-from weir.cel.values import EvaluationError, Value, type_of
+from weir.cel.values import Value, type_of
 
 OBJECT: Final = "Object"
 JSON_PATCH: Final = "JSONPatch"

@@ -17,6 +17,7 @@ from weir.cel.ast import Node
 from weir.cel.checker import check
 from weir.cel.codegen.compile import Runner, Unsupported, plan
 from weir.cel.env import Env
+from weir.cel.errors import CostLimitExceeded, InternalError
 from weir.cel.estimate import Estimate, estimate
 from weir.cel.lowering import lower
 from weir.cel.macros import Macros
@@ -25,7 +26,7 @@ from weir.cel.source import Source
 from weir.cel.steps import Step
 from weir.cel.types import DYN, Type
 from weir.cel.validators import validate
-from weir.cel.values import CostLimitExceeded, InternalError, Value
+from weir.cel.values import Value
 from weir.cel.work import EXACT_WORK, MOST_WORK, begin
 
 #: Memory of a program, measured on programs of many short calls, which take the most for their text.

@@ -14,6 +14,7 @@ from typing import Any, Final
 from weir.cel import access, ast, wellknown
 from weir.cel.costs import LIST, MAP, STRUCT
 from weir.cel.env import Env
+from weir.cel.errors import NO_SUCH_OVERLOAD, CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.operations import (
     Outcome,
     apply,
@@ -45,18 +46,7 @@ from weir.cel.steps import (
     Unresolved,
     Variable,
 )
-from weir.cel.values import (
-    ABSENT,
-    NO_SUCH_OVERLOAD,
-    NONE,
-    CostLimitExceeded,
-    EvaluationError,
-    InternalError,
-    Optional,
-    Value,
-    equal,
-    new_map,
-)
+from weir.cel.values import ABSENT, NONE, Optional, Value, equal, new_map
 from weir.cel.work import MOST_WORK, PLAIN_STEP, begin, roomy, spend
 
 

@@ -10,18 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from weir.cel import access, operations
+from weir.cel.errors import NO_SUCH_OVERLOAD, CostLimitExceeded, EvaluationError
 from weir.cel.steps import Invoke
-from weir.cel.values import (
-    ABSENT,
-    NO_SUCH_OVERLOAD,
-    NONE,
-    CostLimitExceeded,
-    EvaluationError,
-    Optional,
-    Value,
-    equal,
-    new_map,
-)
+from weir.cel.values import ABSENT, NONE, Optional, Value, equal, new_map
 from weir.cel.work import CALL, RAISING, spend
 
 get = access.get

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
-from weir.cel.values import CelError
+from weir.cel.errors import CelError
 
 MAX_ISSUES: Final = 100
 

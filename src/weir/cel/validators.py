@@ -14,9 +14,10 @@ from weir.cel import ast
 from weir.cel.ast import Call, ListExpr, Literal, MapExpr, Node
 from weir.cel.dispatch import select
 from weir.cel.env import UNKNOWN, Env
+from weir.cel.errors import EvaluationError
 from weir.cel.source import Issue, Source
 from weir.cel.types import Kind, Type
-from weir.cel.values import EvaluationError, Value
+from weir.cel.values import Value
 
 
 def validate(source: Source, root: Node, env: Env) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel import types
+from weir.cel.errors import EvaluationError
 from weir.cel.packed import PREFIX, TIMESTAMPS, Empty, unpack
 from weir.cel.types import Kind, Type, list_of, map_of, type_of_type, wrapper
-from weir.cel.values import Duration, EvaluationError, Optional, Timestamp, TypeValue, UInt, Value, type_of
+from weir.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, type_of
 
 _JSON_MAP: Final = map_of(types.STRING, types.DYN)
 _JSON_LIST: Final = list_of(types.DYN)

@@ -19,6 +19,8 @@ import threading
 from types import CodeType
 from typing import Any, Final
 
+from weir.cel.errors import CostLimitExceeded
+
 #: Units of one evaluation: 16 ms, and up to three times as long where charges are rough.
 MOST_WORK: Final = 160_000
 #: Longest text an evaluation may make; longer ones can only come from a variable.
@@ -91,7 +93,7 @@ def spend(units: int) -> bool:
     meter = _thread.meter
     meter.left -= units
     if meter.left < 0:
-        _exhausted()
+        raise CostLimitExceeded
     return True
 
 
@@ -108,10 +110,4 @@ def search(length: int, part: int) -> bool:
 def grow(length: int, most: int = MOST_CHARACTERS) -> None:
     """Refuse to make a value of *length* parts when it is longer than any may be."""
     if length > most:
-        _exhausted()
-
-
-def _exhausted() -> None:
-    from weir.cel.values import CostLimitExceeded  # which imports this module
-
-    raise CostLimitExceeded
+        raise CostLimitExceeded

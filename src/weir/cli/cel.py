@@ -267,9 +267,9 @@ def _env(environment: str) -> Env:
 def _report(text: str, environment: str) -> dict[str, Any]:
     from weir.cel.admission import long_name
     from weir.cel.env import COST_LIMIT
+    from weir.cel.errors import CelError
     from weir.cel.program import check_expression
     from weir.cel.source import CompileError
-    from weir.cel.values import CelError
 
     env = _env(environment)
     report: dict[str, Any] = {
@@ -345,8 +345,8 @@ def _result(text: str, environment: str, subject: dict[str, Any]) -> dict[str, A
     if isinstance(variables, str):
         return {**shown, "result": None, "cost": 0, "deciding": "", "error": variables}
     from weir.cel.decide import decide
+    from weir.cel.errors import CelError
     from weir.cel.program import compile
-    from weir.cel.values import CelError
 
     env = _env(environment)
     error, value, spent = "", None, 0

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from weir.cel.errors import CostLimitExceeded
 from weir.cel.library.regex import Regex, RegexError
-from weir.cel.values import CostLimitExceeded
 from weir.cel.work import MOST_PATTERN_WORK, begin
 from weir.customresources.formats import CHECKS
 from weir.customresources.schema import Schema

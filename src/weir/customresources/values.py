@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from weir.cel.errors import CostLimitExceeded
 from weir.cel.library.regex import RegexError, paid_regex
-from weir.cel.values import CostLimitExceeded
 from weir.cel.work import MOST_PATTERN_WORK, begin
 from weir.customresources.formats import CHECKS
 from weir.customresources.schema import Schema

@@ -15,11 +15,12 @@ from typing import Any, Final
 from weir.cel import types
 from weir.cel.admission import long_name
 from weir.cel.env import Env, Library, ObjectType
+from weir.cel.errors import CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Program, build, check_expression
 from weir.cel.source import CompileError
 from weir.cel.types import Kind, Type
-from weir.cel.values import CostLimitExceeded, EvaluationError, InternalError, Value
+from weir.cel.values import Value
 from weir.policies import environment
 
 #: Cost of all expressions of one policy, binding and parameter.

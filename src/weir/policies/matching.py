@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from weir.cel.values import EvaluationError
+from weir.cel.errors import EvaluationError
 from weir.customresources.served import CustomResourceKind
 from weir.errors import InternalError, NotFound
 from weir.objects.kind import Kind

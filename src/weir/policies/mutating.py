@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from weir.cel import costs, types
 from weir.cel.env import Library
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, plain
 from weir.cel.patch_values import JSON_PATCH, OBJECT, Constructed, Operation
 from weir.cel.types import object_named
-from weir.cel.values import EvaluationError, Value
+from weir.cel.values import Value
 from weir.cel.work import grow, spend
 from weir.policies.expressions import MATCH_BUDGET, Composer, Expression, OutOfBudget
 from weir.policies.matching import conditions_hold

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from weir.cel import types
-from weir.cel.values import EvaluationError, Value, type_of
+from weir.cel.errors import EvaluationError
+from weir.cel.values import Value, type_of
 from weir.policies.expressions import MATCH_BUDGET, Composer, Expression, Inputs, OutOfBudget
 from weir.policies.matching import ConditionsFailed, conditions_hold
 

@@ -20,11 +20,12 @@ from weir.cel import decide as reasons
 from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
 from weir.cel.env import Env, ObjectType
+from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.estimate import Estimate
 from weir.cel.library import KUBERNETES
 from weir.cel.program import check_expression as check_text
 from weir.cel.types import BOOL
-from weir.cel.values import CelError, CostLimitExceeded, Value, type_of
+from weir.cel.values import Value, type_of
 from weir.objects.core import Taint, Toleration
 from weir.taints.operators import Outcome
 from weir.values.quoting import quote

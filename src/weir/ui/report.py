@@ -11,6 +11,7 @@ import base64
 import hashlib
 import re
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,8 +37,6 @@ def write_report(screens: Screens, path: Path, asked: str = "") -> None:
 
 def frozen(screens: Screens, asked: str = "") -> Document:
     """Return every answer that the page of a file can ask for."""
-    from datetime import UTC, datetime
-
     _, state = screens.get("state", {})
     matrix, (_, fleet) = screens.matrix(), screens.get("fleet", {})
     rows = sorted(matrix.get("workloads", ()), key=lambda each: each["fits"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -298,8 +299,6 @@ def _plan_name(asked: Document) -> str:
 
 
 def _now() -> Any:
-    from datetime import UTC, datetime
-
     return datetime.now(UTC)
 
 

@@ -11,21 +11,22 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from weir.cli._certainty import because, known_gates
 from weir.cli._options import ClusterSource
 from weir.cli.inputs import ClusterObjects, read_cluster
+from weir.client.api import Client
+from weir.client.cache import Informer, decode_document, wait_all_synced
 from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
+from weir.client.known_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, NOT_SERVED, VERSIONS, Missing
+from weir.clock import RealClock
+from weir.errors import Forbidden, NotFound
+from weir.objects.kind import Kind
+from weir.objects.kinds import find_kind
 from weir.ui.workloads import Workload, find_workloads
 from weir.world import World, flatten
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.client.cache import Informer
-    from weir.client.known_gates import KnownGates
-    from weir.objects.kind import Kind
 
 Document = dict[str, Any]
 #: Debounce time: changes within it make one version.
@@ -191,8 +192,6 @@ class LiveSource(Source):
             self._ready.set()
 
     async def _main(self) -> None:
-        from weir.client.cache import wait_all_synced
-
         self._loop = asyncio.get_running_loop()
         client = self.where.live.connect("weir-ui")
         try:
@@ -227,11 +226,6 @@ class LiveSource(Source):
 
     async def _open(self, client: Client) -> list[Missing]:
         """Find what may be watched; return the kinds that may not, or are not served."""
-        from weir.client.cache import Informer, decode_document
-        from weir.clock import RealClock
-        from weir.errors import Forbidden, NotFound
-        from weir.objects.kinds import find_kind
-
         missing = []
         for name, versions in VERSIONS.items():
             absent: Missing | None = None

@@ -24,11 +24,11 @@ from weir.cel import (
     reference,
 )
 from weir.cel.codegen.compile import generated_source
+from weir.cel.errors import InternalError
 from weir.cel.library import KUBERNETES
 from weir.cel.lowering import lower
 from weir.cel.program import Program, build, check_expression
 from weir.cel.types import INT
-from weir.cel.values import InternalError
 
 _ENV = toleration_env()
 _TAINT = BoundTaint("zone.example.org/rack-b2", "6.8.0", "NoExecute")

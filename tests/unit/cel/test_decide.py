@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cel.decide import conditions, decide
+from weir.cel.errors import CelError
 from weir.cel.program import compile
-from weir.cel.values import CelError
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 

@@ -13,9 +13,9 @@ import pytest
 from tests.work import count_calls
 from weir.cel.admission import refuse
 from weir.cel.env import COST_LIMIT
+from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.program import compile
 from weir.cel.types import BOOL
-from weir.cel.values import CelError, CostLimitExceeded
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 

@@ -9,9 +9,10 @@ import pytest
 from tests.unit.cel.operands import operand
 from weir.cel import ast, list_costs, types
 from weir.cel.cost_model import MAX, Operand, Range, Rule, fixed
+from weir.cel.errors import CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.list_costs import literal_count, walk_cost
 from weir.cel.types import Type
-from weir.cel.values import CostLimitExceeded, Duration, EvaluationError, InternalError
+from weir.cel.values import Duration
 from weir.cel.work import begin
 from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.cel.errors import CostLimitExceeded, EvaluationError
 from weir.cel.packed import _READERS, MOST_NESTED, PREFIX, Empty, printed, unpack
-from weir.cel.values import CostLimitExceeded, EvaluationError, UInt
+from weir.cel.values import UInt
 from weir.cel.work import begin
 
 

@@ -12,9 +12,9 @@ from typing import Final
 from weir.cel import ast, runtime
 from weir.cel.codegen.operators import OperatorWriter
 from weir.cel.codegen.writer import GROWING, SCALARS, Atom
+from weir.cel.errors import CelError
 from weir.cel.steps import Const, Invoke
 from weir.cel.types import Kind
-from weir.cel.values import CelError
 from weir.cel.work import CALL, DISPATCH
 
 #: Functions that must know the objects bound to variables.

@@ -13,9 +13,9 @@ from typing import Any, Final
 from weir.cel import runtime
 from weir.cel.env import Env, RuntimeCost
 from weir.cel.error_analysis import Fallibility
+from weir.cel.errors import EvaluationError
 from weir.cel.steps import Const, Step
 from weir.cel.types import Kind
-from weir.cel.values import EvaluationError
 from weir.cel.work import RAISING
 
 #: Python allows 20 nested loops and `try`s and 100 levels of indentation.

@@ -10,9 +10,10 @@ from typing import Final
 from weir.cel import costs, types
 from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method
 from weir.cel.types import BOOL, STRING, Type
-from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError, Value
+from weir.cel.values import Value
 
 _AUTHORIZER: Final = types.opaque("kubernetes.authorization.Authorizer")
 _PATH: Final = types.opaque("kubernetes.authorization.PathCheck")

@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 
 from weir.cel import costs, types
 from weir.cel.env import Library
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.library.ip import IP, NET_IP
 from weir.cel.library.ip import parse as parse_ip
 from weir.cel.types import BOOL, INT, STRING, Type
-from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.work import spend
 from weir.values.netip import Network, NetworkError, parse_network
 from weir.values.quoting import quote

@@ -13,6 +13,7 @@ from typing import Final
 
 from weir.cel import costs, types
 from weir.cel.env import Function, Overload
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, plain
 from weir.cel.library.standard import INTEGER_OVERFLOW, UNSIGNED_OVERFLOW, int64, uint64
 from weir.cel.library.times import timestamp
@@ -29,7 +30,7 @@ from weir.cel.types import (
     A,
     Type,
 )
-from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, UInt, Value, type_of
+from weir.cel.values import Duration, Timestamp, TypeValue, UInt, Value, type_of
 from weir.cel.work import spend
 from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.floats import FloatError, format_float, parse_float

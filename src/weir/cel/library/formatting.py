@@ -13,10 +13,11 @@ from typing import Final
 
 from weir.cel import ast, costs
 from weir.cel.env import Library
+from weir.cel.errors import EvaluationError
 from weir.cel.library.conversions import string_of_bool
 from weir.cel.library.declare import function, method
 from weir.cel.types import BOOL, BYTES, DOUBLE, INT, LIST_OF_DYN, MAP_OF_DYN, NULL, STRING, UINT, Kind, Type
-from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, Value, type_of
+from weir.cel.values import Duration, Timestamp, TypeValue, Value, type_of
 from weir.cel.work import grow, spend
 from weir.values.duration import format_duration
 from weir.values.floats import format_float

@@ -13,6 +13,7 @@ from typing import Final
 
 from weir.cel import list_costs
 from weir.cel.env import Function, Library, Overload
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.library.standard import int64, uint64
 from weir.cel.library.times import duration
@@ -32,16 +33,7 @@ from weir.cel.types import (
     Type,
     list_of,
 )
-from weir.cel.values import (
-    NO_SUCH_OVERLOAD,
-    Duration,
-    EvaluationError,
-    Timestamp,
-    UInt,
-    Value,
-    equal,
-    type_of,
-)
+from weir.cel.values import Duration, Timestamp, UInt, Value, equal, type_of
 from weir.cel.work import MOST_ELEMENTS, grow, spend
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)

@@ -12,10 +12,11 @@ from typing import Final
 from weir.cel import costs, types
 from weir.cel.ast import INDEX, OPT_INDEX, OPT_SELECT
 from weir.cel.env import Library
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.packed import Empty
 from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
-from weir.cel.values import NO_SUCH_OVERLOAD, NONE, Duration, EvaluationError, Optional, Timestamp, Value
+from weir.cel.values import NONE, Duration, Optional, Timestamp, Value
 from weir.cel.work import spend
 from weir.values.timestamp import MIN_SECONDS, NANOSECONDS
 

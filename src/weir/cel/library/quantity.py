@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 
 from weir.cel import costs, types
 from weir.cel.env import Library
+from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, DOUBLE, INT, STRING, Type
-from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.work import spend
 from weir.values.quantity import Format, QuantityError, find_quantity, parse_quantity
 from weir.values.quantity import Quantity as Amount

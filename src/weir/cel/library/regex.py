@@ -17,10 +17,11 @@ import re2
 
 from weir.cel import costs
 from weir.cel.env import UNKNOWN, Library, Specialized
+from weir.cel.errors import CostLimitExceeded, EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.library.simple_regex import translate
 from weir.cel.types import BOOL, INT, STRING, list_of
-from weir.cel.values import CostLimitExceeded, EvaluationError, Value
+from weir.cel.values import Value
 from weir.cel.work import current, spend
 
 #: RE2's words → Go's words.

@@ -13,9 +13,9 @@ from typing import ClassVar, Final
 
 from weir.cel import costs, types
 from weir.cel.env import Library, Overload
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, INT, STRING, Type
-from weir.cel.values import EvaluationError
 from weir.cel.work import spend
 from weir.values.semver import SemverError, Version, parse_strict
 

@@ -34,6 +34,7 @@ from weir.cel.ast import (
     SUBTRACT,
 )
 from weir.cel.env import Function, Overload
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.library.times import DIFFERENCES, SUMS
 from weir.cel.types import (
@@ -51,7 +52,7 @@ from weir.cel.types import (
     B,
     Type,
 )
-from weir.cel.values import INT_MAX, INT_MIN, UINT_MAX, EvaluationError, UInt, Value
+from weir.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt, Value
 from weir.cel.work import MOST_ELEMENTS, grow, search, spend
 
 INTEGER_OVERFLOW: Final = "integer overflow"

@@ -12,9 +12,10 @@ from typing import Final
 
 from weir.cel import costs, list_costs
 from weir.cel.env import Library
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import INT, STRING, list_of
-from weir.cel.values import EvaluationError, type_of
+from weir.cel.values import type_of
 from weir.cel.work import MOST_ELEMENTS, grow, search, spend
 
 _STRINGS: Final = list_of(STRING)

@@ -11,9 +11,10 @@ from typing import Final
 
 from weir.cel import costs
 from weir.cel.env import Function, Overload
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import DURATION, INT, STRING, TIMESTAMP
-from weir.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp
+from weir.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
 from weir.cel.work import spend
 from weir.values.timestamp import (
     MAX_SECONDS,

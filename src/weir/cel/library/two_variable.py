@@ -11,10 +11,11 @@ from typing import Any, Final
 from weir.cel import costs
 from weir.cel.ast import MAP_INSERT
 from weir.cel.env import Library
+from weir.cel.errors import EvaluationError
 from weir.cel.library.conversions import string_of_bool
 from weir.cel.library.declare import function, plain
 from weir.cel.types import K, V, map_of
-from weir.cel.values import ABSENT, EvaluationError, Value, find_key
+from weir.cel.values import ABSENT, Value, find_key
 from weir.cel.work import spend
 
 _MAP: Final = map_of(K, V)

@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 
 from weir.cel import costs, types
 from weir.cel.env import Function, Library
+from weir.cel.errors import EvaluationError
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, STRING, Type, list_of, map_of
-from weir.cel.values import EvaluationError
 from weir.cel.work import spend
 from weir.values.url import Url, UrlError, check_request_uri, parse_url
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from weir.cel.errors import CelError
 from weir.cel.program import check_expression, compile
-from weir.cel.values import CelError
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.cel.library import costs, error, value
+from weir.cel.errors import CostLimitExceeded
 from weir.cel.library.strings import join, replace, split
-from weir.cel.values import CostLimitExceeded
 
 
 @pytest.mark.parametrize(
