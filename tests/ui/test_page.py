@@ -307,6 +307,16 @@ def test_columns_use_the_width(page):
         assert width == 390 or tab.js(cut) == []
 
 
+def test_many_columns_show_usual_taints_and_sizes_whole(page):
+    tab = page(FLEET)
+    tab.size(1440, 900)
+    tab.until("document.querySelector('.grid-head .lines span')")
+    heads = "[...document.querySelectorAll('.grid-head .lines span')]"
+    shown = tab.js(f"{heads}.map((e) => [e.innerText, e.scrollWidth > e.clientWidth])")
+    assert {cut for text, cut in shown if len(text) <= len("⊘ sla=990:NoSchedule")} == {False}
+    assert any(text == "96 cpu 768Gi memory" for text, _ in shown)
+
+
 CUT = """[...document.querySelectorAll('main *, #top *')].filter((e) => getComputedStyle(e).textOverflow === 'ellipsis'
   && e.checkVisibility() && (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight + 4)).map((e) => {
   const at = e.closest('.column, [title]');

@@ -47,9 +47,9 @@ export class Grid {
 
   /** Few columns share the whole width, up to what their labels need; many keep the least that can be read. */
   fitColumns() {
-    const least = this.narrow ? 84 : 128, columns = Math.max(1, this.cells ? this.cells.columns : 1);
+    const least = this.narrow ? 84 : 146, columns = Math.max(1, this.cells ? this.cells.columns : 1);
     const share = Math.floor((this.element.clientWidth - this.nameWidth) / columns);
-    this.columnWidth = this.printing ? least : Math.max(least, Math.min(480, share));
+    this.columnWidth = this.printing ? Math.min(least, 128) : Math.max(least, Math.min(480, share));
   }
 
   /** @param {Cells} cells */
