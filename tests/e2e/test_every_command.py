@@ -48,7 +48,7 @@ ELSEWHERE = {
     "weir install --image registry.example/weir:1 --apply --context production": "tests/e2e/test_install.py",
     "weir install --rotate-path --context production": "tests/e2e/test_install.py",
     "weir operator --url https://192.0.2.7:9443": "tests/e2e/test_install.py",
-    "weir backup monday.snapshot --store etcd=127.0.0.1:2379": "tests/contract/test_store.py",
+    "weir backup monday.snapshot --store etcd=127.0.0.1:2379": "tests/integration/test_backup.py",
     "weir down && weir restore monday.db && weir up": "tests/e2e/test_every_command.py",
     "weir restore monday.snapshot --etcd-data-dir m1 -- --name m1 --initial-cluster m1=http://10.0.0.1:2380": (
         "tests/unit/cli/test_backup.py"
@@ -132,9 +132,10 @@ def test_every_command_has_a_run():
     assert leaves - run == set()
 
 
-@pytest.mark.parametrize("test", sorted(set(ELSEWHERE.values())))
-def test_a_test_that_runs_a_line_is_there(test):
-    assert (ROOT / test).is_file()
+@pytest.mark.parametrize(("line", "test"), ELSEWHERE.items())
+def test_a_test_that_runs_a_line_names_its_command(line, test):
+    assert line in {_code(each) for lines in LINES.values() for each in lines}
+    assert next(weir_words(line))[0] in (ROOT / test).read_text()
 
 
 def _code(line: str) -> str:
