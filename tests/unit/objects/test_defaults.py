@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from tests.unit.objects.documents import documents
 from weir.objects import schema
-from weir.objects.defaults import default, settle
+from weir.objects.defaults import default, settle, walk
+from weir.objects.defaults.constants import CONSTANTS
 from weir.objects.document import check, decode
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind
@@ -229,3 +230,15 @@ def test_defaulting_twice_is_defaulting_once_and_leaves_a_readable_document(
     once = copy.deepcopy(document)
     default(document, kind)
     assert (document, check(once, kind)[0]) == (once, once)
+
+
+@pytest.mark.parametrize("name", sorted(CONSTANTS))
+def test_a_declared_constant_is_a_field_of_its_struct_and_is_set_where_it_is_absent(name):
+    visit = walk.Visitors(walk.default_rule, {}).of(name)
+    value = {}
+    visit(value)
+    for path, constant in CONSTANTS[name].items():
+        at = value
+        for part in path.split("."):
+            at = at[part]
+        assert at == constant

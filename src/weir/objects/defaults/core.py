@@ -34,24 +34,13 @@ def pod(pod: dict[str, Any]) -> None:
                 for port in container.get("ports") or ():
                     if not port.get("hostPort") and port.get("containerPort"):
                         port["hostPort"] = port["containerPort"]
-    if spec.get("enableServiceLinks") is None:
-        spec["enableServiceLinks"] = True
 
 
 def pod_spec(spec: dict[str, Any]) -> None:
+    """serviceAccount is the old name of serviceAccountName."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirst"
-    if not spec.get("restartPolicy"):
-        spec["restartPolicy"] = "Always"
-    if spec.get("securityContext") is None:
-        spec["securityContext"] = {}
-    if spec.get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = 30
-    if not spec.get("schedulerName"):
-        spec["schedulerName"] = "default-scheduler"
 
 
 def pod_status(status: dict[str, Any]) -> None:
@@ -66,10 +55,6 @@ def pod_status(status: dict[str, Any]) -> None:
 def container(container: dict[str, Any]) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image") or "")
-    if not container.get("terminationMessagePath"):
-        container["terminationMessagePath"] = "/dev/termination-log"
-    if not container.get("terminationMessagePolicy"):
-        container["terminationMessagePolicy"] = "File"
 
 
 def pull_policy(image: str) -> str:
@@ -97,44 +82,6 @@ def volume(volume: dict[str, Any]) -> None:
     image = volume.get("image")
     if image is not None and not image.get("pullPolicy"):
         image["pullPolicy"] = pull_policy(image.get("reference") or "")
-
-
-def host_path(source: dict[str, Any]) -> None:
-    if source.get("type") is None:
-        source["type"] = ""
-
-
-def file_mode(source: dict[str, Any]) -> None:
-    if source.get("defaultMode") is None:
-        source["defaultMode"] = 0o644
-
-
-def token_projection(source: dict[str, Any]) -> None:
-    if source.get("expirationSeconds") is None:
-        source["expirationSeconds"] = 3600
-
-
-def probe(probe: dict[str, Any]) -> None:
-    for key, value in (
-        ("timeoutSeconds", 1),
-        ("periodSeconds", 10),
-        ("successThreshold", 1),
-        ("failureThreshold", 3),
-    ):
-        if not probe.get(key):
-            probe[key] = value
-
-
-def http_get(action: dict[str, Any]) -> None:
-    if not action.get("path"):
-        action["path"] = "/"
-    if not action.get("scheme"):
-        action["scheme"] = "HTTP"
-
-
-def field_selector(selector: dict[str, Any]) -> None:
-    if not selector.get("apiVersion"):
-        selector["apiVersion"] = "v1"
 
 
 def replication_controller(controller: dict[str, Any]) -> None:
@@ -182,34 +129,10 @@ def service(service: dict[str, Any]) -> None:
 
 def secret(secret: dict[str, Any]) -> None:
     """The write-only `stringData` moves into `data`."""
-    if not secret.get("type"):
-        secret["type"] = "Opaque"
     if texts := secret.pop("stringData", None):
         data = secret.setdefault("data", {})
         for key, text in texts.items():
             data[key] = base64.b64encode(text.encode()).decode()
-
-
-def persistent_volume(volume: dict[str, Any]) -> None:
-    status = volume.setdefault("status", {})
-    if not status.get("phase"):
-        status["phase"] = "Pending"
-    spec = volume.setdefault("spec", {})
-    if not spec.get("persistentVolumeReclaimPolicy"):
-        spec["persistentVolumeReclaimPolicy"] = "Retain"
-    if spec.get("volumeMode") is None:
-        spec["volumeMode"] = "Filesystem"
-
-
-def persistent_volume_claim(claim: dict[str, Any]) -> None:
-    status = claim.setdefault("status", {})
-    if not status.get("phase"):
-        status["phase"] = "Pending"
-
-
-def claim_spec(spec: dict[str, Any]) -> None:
-    if spec.get("volumeMode") is None:
-        spec["volumeMode"] = "Filesystem"
 
 
 def namespace(namespace: dict[str, Any]) -> None:
@@ -217,11 +140,6 @@ def namespace(namespace: dict[str, Any]) -> None:
     if name := metadata.get("name"):
         labels = metadata.get("labels") or {}
         metadata["labels"] = {**labels, "kubernetes.io/metadata.name": name}
-
-
-def namespace_status(status: dict[str, Any]) -> None:
-    if not status.get("phase"):
-        status["phase"] = "Active"
 
 
 def node_spec(spec: dict[str, Any]) -> None:
@@ -250,11 +168,6 @@ def limit_range_item(item: dict[str, Any]) -> None:
         item["defaultRequest"] = requests
 
 
-def endpoint_port(port: dict[str, Any]) -> None:
-    if not port.get("protocol"):
-        port["protocol"] = "TCP"
-
-
 RULES: Final = {
     "core.v1.Pod": pod,
     "core.v1.PodSpec": pod_spec,
@@ -262,25 +175,11 @@ RULES: Final = {
     "core.v1.Container": container,
     "core.v1.EphemeralContainer": container,
     "core.v1.Volume": volume,
-    "core.v1.HostPathVolumeSource": host_path,
-    "core.v1.SecretVolumeSource": file_mode,
-    "core.v1.ConfigMapVolumeSource": file_mode,
-    "core.v1.DownwardAPIVolumeSource": file_mode,
-    "core.v1.ProjectedVolumeSource": file_mode,
-    "core.v1.ServiceAccountTokenProjection": token_projection,
-    "core.v1.Probe": probe,
-    "core.v1.HTTPGetAction": http_get,
-    "core.v1.ObjectFieldSelector": field_selector,
     "core.v1.ReplicationController": replication_controller,
     "core.v1.Service": service,
     "core.v1.Secret": secret,
-    "core.v1.PersistentVolume": persistent_volume,
-    "core.v1.PersistentVolumeClaim": persistent_volume_claim,
-    "core.v1.PersistentVolumeClaimSpec": claim_spec,
     "core.v1.Namespace": namespace,
-    "core.v1.NamespaceStatus": namespace_status,
     "core.v1.NodeSpec": node_spec,
     "core.v1.NodeStatus": node_status,
     "core.v1.LimitRangeItem": limit_range_item,
-    "core.v1.EndpointPort": endpoint_port,
 }

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weir.objects import schema
-from weir.objects.defaults import core, others
+from weir.objects.defaults import apps, core, resource, small_groups
+from weir.objects.defaults.constants import CONSTANTS
 from weir.objects.document import KindRow, root_of
 from weir.values.quantity import parse_quantity
 
@@ -83,30 +84,57 @@ class Visitors:
 
 # ── defaults ─────────────────────────────────────────────────────────────────────────────────────
 
-RULES: dict[str, Rule] = {**core.RULES, **others.RULES}
+RULES: dict[str, Rule] = {**core.RULES, **apps.RULES, **resource.RULES, **small_groups.RULES}
 
 
-def _default_rule(of: schema.Struct) -> Rule | None:
-    """Return the rule of a struct together with the constants its field table gives."""
-    rule = RULES.get(of.name)
-    constants = tuple(
-        (f.name, f.default, f.shape.pointer)
-        for f in of.fields.values()
-        if f.default is not None
-        and (f.default or f.shape.pointer)
-        and (of.go, f.name) not in others.CONDITIONAL
-    )
-    if not constants:
-        return rule
+def default_rule(of: schema.Struct) -> Rule | None:
+    """Return the rule of a struct together with its constants, declared here and in the field table."""
+    paths = CONSTANTS.get(of.name, {}) | {
+        field.name: field.default
+        for field in of.fields.values()
+        if field.default is not None
+        and (field.default or field.shape.pointer)
+        and (of.go, field.name) not in resource.CONDITIONAL
+    }
+    rules = [rule for rule in (RULES.get(of.name), _constants(of, paths)) if rule is not None]
+    if len(rules) < 2:
+        return rules[0] if rules else None
+    first, then = rules
+
+    def run_both(value: dict[str, Any]) -> None:
+        first(value)
+        then(value)
+
+    return run_both
+
+
+def _constants(of: schema.Struct, paths: Mapping[str, Any]) -> Rule | None:
+    """Return the rule that sets the fields at *paths* of a struct."""
+    if not paths:
+        return None
+    below: dict[str, dict[str, Any]] = {}
+    plain: list[tuple[str, Any, bool, bool]] = []
+    for path, constant in paths.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            below.setdefault(name, {})[rest] = constant
+        else:
+            plain.append((name, constant, of.fields[name].shape.pointer, isinstance(constant, dict | list)))
+    parts = [(name, _constants(_struct_of(of, name), rest)) for name, rest in below.items()]
 
     def set_constants(value: dict[str, Any]) -> None:
-        if rule is not None:
-            rule(value)
-        for key, constant, pointer in constants:
-            if (value.get(key) is None) if pointer else (not value.get(key)):
-                value[key] = constant
+        for name, constant, pointer, copied in plain:
+            if (value.get(name) is None) if pointer else (not value.get(name)):
+                value[name] = constant.copy() if copied else constant
+        for name, rule in parts:
+            if rule is not None:
+                rule(value.setdefault(name, {}))
 
     return set_constants
+
+
+def _struct_of(of: schema.Struct, name: str) -> schema.Struct:
+    return schema.struct(of.fields[name].shape.struct_name)
 
 
 def _round_up_resources(resources: dict[str, str]) -> None:
@@ -116,7 +144,7 @@ def _round_up_resources(resources: dict[str, str]) -> None:
             resources[name] = str(parse_quantity(f"{parse_quantity(text).scaled(-3)}m"))
 
 
-_DEFAULTS = Visitors(_default_rule, {"v1.ResourceList": _round_up_resources})
+_DEFAULTS = Visitors(default_rule, {"v1.ResourceList": _round_up_resources})
 
 
 def default(document: dict[str, Any], kind: KindRow, now: str = "") -> None:
@@ -131,8 +159,8 @@ def default(document: dict[str, Any], kind: KindRow, now: str = "") -> None:
     visit = _DEFAULTS.of(root_of(kind).name)
     if visit is not None:
         visit(document)
-    if now and kind.group == others.RESOURCE_GROUP:
-        for taint in others.device_taints(document):
+    if now and kind.group == resource.RESOURCE_GROUP:
+        for taint in resource.device_taints(document):
             core.fill(taint, "timeAdded", now)
 
 
