@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from bench import claims, day, devices, scheduler, what_if
+from bench._diverse import write_dump
 from weir.gates import ALL_FEATURES
 from weir.observe.interpreter import calm_collector
 from weir.store import Write
@@ -32,6 +33,7 @@ from weir.store.sqlite import SqliteStore
 PAGE = 500
 _DOCUMENT = b'{"metadata":{"resourceVersion":""},"spec":"%b"}' % (b"x" * 1_000)
 _STAMP = _DOCUMENT.index(b'""') + 1
+_PODS_A_NODE = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +163,21 @@ def replaced(nodes: int) -> Measured:
 
 
 def whatif(nodes: int) -> Measured:
-    """Ask what a taint on one node would do to a dump of so many nodes with 30 pods on each."""
+    """Ask what a taint on one node would do to a dump of so many nodes with about 30 pods on each."""
+    count = nodes * _PODS_A_NODE
     with tempfile.TemporaryDirectory() as folder:
-        dump = Path(folder) / "dump.json"
-        listed = {"apiVersion": "v1", "kind": "List", "items": what_if.documents(nodes)}
-        dump.write_text(json.dumps(listed))
-        del listed
-        seconds, _, most = what_if.ask(dump, "node-00007")
-    count = nodes * what_if.PODS_PER_NODE
-    return Measured(count, seconds, most * 2**20, count)
+        write_dump(dump := Path(folder) / "dump.json", nodes, count)
+        cost = what_if.ask(dump, "node-000003")
+    return Measured(count, cost.seconds, cost.mebibytes * 2**20, count)
+
+
+def leaving(pods: int) -> Measured:
+    """Ask what a taint on a pool would do that about so many pods have to leave, a fifth of those there are."""
+    nodes = max(5, pods * 3 // 20)
+    with tempfile.TemporaryDirectory() as folder:
+        write_dump(dump := Path(folder) / "dump.json", nodes, nodes * _PODS_A_NODE)
+        cost = what_if.ask(dump, *what_if.pool(nodes, 1.0))
+    return Measured(cost.leaving, cost.seconds)
 
 
 # ── the store ────────────────────────────────────────────────────────────────────────────────────

@@ -127,6 +127,13 @@ CURVES = (
         "From the raw dump to the answer about a taint on one node.",
     ),
     Curve(
+        "leaving",
+        "`weir what-if taint`, by the number of pods that leave",
+        "pods that leave",
+        (Series("a pod that leaves", "leaving", 100, 100_000),),
+        "A pool with two fifths of the nodes is tainted, 30 pods on each; reading the dump and starting included.",
+    ),
+    Curve(
         "list",
         "Reading one object of a list by pages of 500",
         "objects in the list",

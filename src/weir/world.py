@@ -185,11 +185,11 @@ class World:
                 by_owner.setdefault(owner, []).append((number, key))
         return by_owner
 
-    def pods_of(self, namespace: str, owners: Iterable[tuple[str, str]]) -> Iterator[Pod]:
-        """Yield the pods that controllers, each kind and name, have in a namespace, those that ended left out."""
+    def pod_keys_of(self, namespace: str, owners: Iterable[tuple[str, str]]) -> Iterator[str]:
+        """Yield the keys of the pods that controllers, each kind and name, have in a namespace, ended ones left out."""
         by_owner = self._pods_by_owner
         owned = {each for owner in owners for each in by_owner.get((namespace, *owner), ())}
-        return (self.pods[key] for _, key in sorted(owned))
+        return (key for _, key in sorted(owned))
 
     @cached_property
     def _replica_sets_by_deployment(self) -> Mapping[tuple[str, str], list[str]]:

@@ -99,6 +99,12 @@ def test_a_series_asks_a_function_that_is_there_and_is_measured_in_its_own_proce
     for each in CURVES:
         for series in each.series:
             assert callable(getattr(_growth_curves, series.function)), series
+
+
+@pytest.mark.parametrize(("curve", "size"), [("whatif", 5), ("leaving", 50)])
+def test_what_if_is_measured_on_a_cluster_whose_workloads_differ(curve, size):
+    measured = getattr(_growth_curves, curve)(size)
+    assert measured.items >= 30 and measured.seconds > 0
     small = growth.Series("small", "startup", 100, 316, "object")
     measured = growth.measured(small, quick=False)
     assert [point.n for point in measured.points] == [100, 316]

@@ -19,9 +19,9 @@ from weir.advise.node_taints import Bools, NodeTaints
 from weir.explain.admission import Admission, Admitted
 from weir.explain.engine import EngineJudge, Engines
 from weir.explain.subject import Subject
-from weir.explain.workload import owned_pods
+from weir.explain.workload import owned_keys
 from weir.gates import Gates
-from weir.objects.core import Node, Pod, Taint, Toleration
+from weir.objects.core import Node, Taint, Toleration
 from weir.taints.operators import Comparison, find_comparison
 from weir.world import World
 
@@ -67,13 +67,16 @@ class Question:
     def __init__(self, subject: Subject, cluster: Cluster) -> None:
         self.subject, self.world, self.gates = subject, cluster.world, cluster.gates
         self.cluster = cluster
-        self.own = tuple(own_pods(subject, cluster.world))
+        self.own = tuple(own_pods(subject, cluster.world))  #: keys
         self._engines = cluster.engines
         written = subject.pod_spec
         if subject.claim_templates(0) or (isinstance(written, dict) and written.get("resourceClaims")):
-            alone = cluster.world.overlay(without=self.own)
-            self._engines = Engines(alone, templates=subject.claim_templates(0))
+            self._engines = Engines(self.world_without_own(), templates=subject.claim_templates(0))
         self._fitting: dict[str, frozenset[str]] = {}
+
+    def world_without_own(self) -> World:
+        """Return the world without the workload's own pods."""
+        return self.world.overlay(without=map(self.world.pods.__getitem__, self.own))
 
     @property
     def written(self) -> list[dict[str, Any]]:
@@ -153,13 +156,13 @@ class Question:
         return tolerations
 
     def _fitting_pod(self, admitted: Admitted) -> frozenset[str]:
-        with self._engines.setting_aside(pod.key for pod in self.own):
+        with self._engines.setting_aside(self.own):
             judge = self._judge(admitted)
             return judge.fitting() if judge is not None else frozenset()
 
     def fits_changed(self, nodes: Sequence[Node]) -> Iterator[bool]:
         """Yield for each of *nodes*, which differ from the cluster's, whether it takes a pod of the workload."""
-        with self._engines.setting_aside(pod.key for pod in self.own):
+        with self._engines.setting_aside(self.own):
             judge = self._judge(self.admitted)
             for node in nodes:
                 yield judge is not None and judge(node).fits
@@ -177,11 +180,11 @@ class Question:
         return frozenset(zone for zone, rows in self.cluster.zones.items() if (mask & rows).any())
 
 
-def own_pods(subject: Subject, world: World) -> Iterator[Pod]:
-    """Yield the pods of the workload that are in the cluster."""
-    yield from owned_pods(subject, world)
-    if subject.kind == "Pod" and (stored := world.pods.get(f"{subject.namespace}/{subject.name}")):
-        yield stored
+def own_pods(subject: Subject, world: World) -> Iterator[str]:
+    """Yield the keys of the workload's pods that are in the cluster."""
+    yield from owned_keys(subject, world)
+    if subject.kind == "Pod" and (key := f"{subject.namespace}/{subject.name}") in world.pods:
+        yield key
 
 
 def read_tolerations(written: Sequence[dict[str, Any]]) -> tuple[Toleration, ...]:

@@ -102,8 +102,7 @@ def wanted_nodes(question: Question, fitting: frozenset[str]) -> int:
     apart = may_keep_apart(pod)
     if not fitting or len(fitting) >= replicas:
         return replicas if apart else 1
-    without_own = question.world.overlay(without=question.own)
-    if not places_all(subject, question.admitted, without_own, question.gates):
+    if not places_all(subject, question.admitted, question.world_without_own(), question.gates):
         return replicas
     return len(fitting) if apart else 1
 

@@ -151,10 +151,15 @@ def place_daemons(
 
 def owned_pods(subject: Subject, world: World) -> Iterator[Pod]:
     """Return the pods that the workload of this name has in *world*, those that ended left out."""
+    return map(world.pods.__getitem__, owned_keys(subject, world))
+
+
+def owned_keys(subject: Subject, world: World) -> Iterator[str]:
+    """Return the keys of the same pods, without reading them."""
     owners = [(subject.kind, subject.name)]
     if subject.kind == "Deployment":
         owners += (("ReplicaSet", name) for name in world.replica_sets_of(subject.namespace, subject.name))
-    return world.pods_of(subject.namespace, owners)
+    return world.pod_keys_of(subject.namespace, owners)
 
 
 class _Rows:

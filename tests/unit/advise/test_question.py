@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from tests.unit.advise.clusters import ask, entry, node, workload
 from weir.advise.question import Cluster, Question
 from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES
+from weir.objects import pod_reader
+from weir.objects.pod_reader import SnapshotPods
 from weir.world import World
 
 SMALL = {"status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}}
@@ -51,6 +56,17 @@ def test_a_node_that_is_full_of_the_workloads_own_pods_takes_it():
     # Asked again, in the other order: setting pods aside leaves nothing behind.
     assert Question(Subject.of(workload(containers=[wants], name="other")), cluster).fitting() == frozenset()
     assert Question(Subject.of(workload(containers=[wants])), cluster).fitting() == {"n1"}
+
+
+def test_the_workloads_own_pods_are_set_aside_without_being_read(monkeypatch):
+    wants = {"resources": {"requests": {"cpu": "100m"}}, "name": "c", "image": "web"}
+    pods = SnapshotPods.of(json.dumps(running(f"web-1-{n}", "n1", cpu="100m")).encode() for n in range(10))
+    cluster = Cluster(World.of([node("n1") | SMALL, OF_WEB], pods=pods), ALL_FEATURES)
+    reads: list[Any] = []
+    read_pod = pod_reader.read_pod
+    monkeypatch.setattr(pod_reader, "read_pod", lambda source: reads.append(source) or read_pod(source))
+    assert Question(Subject.of(workload(containers=[wants])), cluster).fitting() == {"n1"}
+    assert len(reads) == 1  # for the class that all of them share
 
 
 def test_a_stored_pod_is_not_in_its_own_way():
