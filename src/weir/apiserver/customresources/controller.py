@@ -15,10 +15,11 @@ from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.customresources import naming
 from weir.apiserver.customresources.definitions import DEFINITIONS, Definitions
-from weir.apiserver.registry.deletion import CLEANUP, Deletion
+from weir.apiserver.registry.deletion import Deletion
 from weir.apiserver.registry.lists import Lists
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest
+from weir.apiserver.strategies.apiextensions import CLEANUP
 from weir.apiserver.transport.options import DeleteOptions
 from weir.customresources.conditions import is_true, with_condition
 from weir.customresources.served import in_storage_version

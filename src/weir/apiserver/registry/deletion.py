@@ -26,7 +26,6 @@ from weir.apiserver.registry.write_path import body_of
 from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
-from weir.customresources.conditions import with_condition
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
@@ -40,8 +39,6 @@ Note = Callable[[Document], bool]
 _ATTEMPTS = 16
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 DEFINITIONS = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-#: keeps a definition until its objects are gone
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Deletion:
@@ -69,12 +66,9 @@ class Deletion:
             warnings=warnings,
         )
         await self._verbs.admit(attributes)
-        if kind.kind == "Namespace":
-            return await self._namespace(kind, name, options)
-        if kind is DEFINITIONS:
-            outcome = await self._definition(name, options)
-            if outcome is not None:
-                return outcome
+        outcome = await self._hand_over(kind, name, options) if for_kind(kind).is_emptied_first else None
+        if outcome is not None:
+            return outcome
         return await self._tried(kind, namespace, name, options, user, admitted=(found, document))
 
     async def noted(
@@ -213,56 +207,25 @@ class Deletion:
         details["uid"] = document["metadata"]["uid"]
         return WriteResult(200, body_of(success(code=None, details=details)))
 
-    async def _namespace(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult:
-        """A namespace first becomes Terminating; it goes when its controller has emptied it."""
+    async def _hand_over(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult | None:
+        """Leave an object to the controller that empties it first; None when it can be deleted like others."""
+        strategy = for_kind(kind)
+        check = _check_definition if kind is DEFINITIONS else check_preconditions
         for _ in range(_ATTEMPTS):
             found = self._verbs.find(kind, "", name)
-            document = codec.decode(kind, found.value)
-            metadata = document["metadata"]
-            check_preconditions(kind, metadata, options)
-            if not metadata.get("deletionTimestamp"):
-                metadata["deletionTimestamp"] = self._verbs.now
-                document["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
-            if gone_with_this_update(kind, document):
-                if not options.dry_run:
-                    (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
-                    if result.error is not None:
-                        continue
-                return self._answer(kind, document, removed=True)
-            if not options.dry_run and document != codec.decode(kind, found.value):
-                written = await self._write(kind, found, document)
-                if written is None:
-                    continue
-                document = codec.decode(kind, written.value)
-            return WriteResult(200, body_of(document))
-        raise errors.Conflict.object(kind, name)
-
-    async def _definition(self, name: str, options: DeleteOptions) -> WriteResult | None:
-        """A definition first waits for its objects to go, held by a finalizer; None when it does so already."""
-        for _ in range(_ATTEMPTS):
-            found = self._verbs.find(DEFINITIONS, "", name)
-            document = codec.decode(DEFINITIONS, found.value)
-            metadata = document["metadata"]
-            if metadata.get("deletionTimestamp"):
+            before = codec.decode(kind, found.value)
+            document = strategy.hand_over(before, self._verbs.now)
+            if document is None:
                 return None
-            _check_definition(metadata, options)
-            metadata["deletionTimestamp"] = self._verbs.now
-            held = metadata.get("finalizers") or []
-            metadata["finalizers"] = [*held, *([] if CLEANUP in held else [CLEANUP])]
-            document = with_condition(
-                document,
-                "Terminating",
-                "True",
-                "InstanceDeletionPending",
-                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-                self._verbs.now,
-            )
-            if options.dry_run:
+            check(kind, before["metadata"], options)
+            if gone_with_this_update(kind, document):
+                if options.dry_run or await self._verbs.replace(found, None) is not None:
+                    return self._answer(kind, document, removed=True)
+            elif options.dry_run or document == before:
                 return WriteResult(200, body_of(document))
-            written = await self._write(DEFINITIONS, found, document)
-            if written is not None:
-                return WriteResult(200, codec.served(DEFINITIONS, written.value))
-        raise errors.Conflict.object(DEFINITIONS, name)
+            elif (written := await self._write(kind, found, document)) is not None:
+                return WriteResult(200, codec.served(kind, written.value))
+        raise errors.Conflict.object(kind, name)
 
     async def collection(
         self,
@@ -287,14 +250,14 @@ class Deletion:
         return selected
 
 
-def _check_definition(metadata: Document, options: DeleteOptions) -> None:
+def _check_definition(kind: Kind, metadata: Document, options: DeleteOptions) -> None:
     for what, given, has in (
         ("UID", options.uid, metadata["uid"]),
         ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
     ):
         if given is not None and given != has:
             text = f"precondition failed: {what} in precondition: {given}, {what} in object meta: {has}"
-            raise errors.Conflict.object(DEFINITIONS, metadata["name"], text)
+            raise errors.Conflict.object(kind, metadata["name"], text)
 
 
 def success(*, code: int | None = None, details: Document | None = None) -> Document:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
+from weir.customresources.conditions import with_condition
 from weir.customresources.schema import known_format
 from weir.customresources.structural import children
 from weir.objects.document import zero
@@ -13,6 +14,8 @@ from weir.validate.meta import STANDARD_FINALIZERS
 from weir.values.names import check_label_key
 from weir.values.quoting import quote
 
+#: keeps a definition until its objects are gone
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _IDENTITY = frozenset({"kind", "apiVersion", "metadata"})
 
 
@@ -64,6 +67,20 @@ class CustomResourceStrategy(Strategy):
 
 class CustomResourceDefinitionStrategy(Strategy):
     """Custom resource definitions."""
+
+    is_emptied_first = True
+
+    def hand_over(self, document: Document, now: str) -> Document | None:
+        """Hold the definition by a finalizer until its objects are gone; from then on it goes like others."""
+        metadata = document["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return None
+        finalizers = metadata.get("finalizers") or []
+        if CLEANUP not in finalizers:
+            finalizers = [*finalizers, CLEANUP]
+        held = {**document, "metadata": {**metadata, "deletionTimestamp": now, "finalizers": finalizers}}
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        return with_condition(held, "Terminating", "True", "InstanceDeletionPending", text, now)
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Begin with an empty status but for the version that is stored first."""

@@ -35,6 +35,8 @@ class Context(Protocol):
 class Strategy:
     """How objects without rules of their own are prepared."""
 
+    is_emptied_first = False  #: a controller empties an object before it can go (`hand_over`)
+
     def recall(self, new: Document, old: Document) -> None:
         """Fill in from the stored object what would otherwise be defaulted."""
 
@@ -96,6 +98,10 @@ class Strategy:
 
     def delete_grace(self, document: Document, asked: int | None) -> int | None:
         """Return the grace period in seconds, None when this kind is not deleted gracefully."""
+        return None
+
+    def hand_over(self, document: Document, now: str) -> Document | None:
+        """Return an object as a delete leaves it to the controller that empties it; None once it goes like others."""
         return None
 
 

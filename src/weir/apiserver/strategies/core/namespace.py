@@ -25,6 +25,8 @@ FINALIZER = "kubernetes"
 class NamespaceStrategy(Strategy):
     """What the server does to namespaces."""
 
+    is_emptied_first = True
+
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Start active, held by the namespace controller's finalizer."""
         finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
@@ -42,3 +44,13 @@ class NamespaceStrategy(Strategy):
         super().restrict(kind, new, old, subresource)
         if subresource == "":
             keep(new, old, "spec")
+
+    def hand_over(self, document: Document, now: str) -> Document:
+        """Terminate the namespace; its controller takes its finalizer away."""
+        if document["metadata"].get("deletionTimestamp"):
+            return document
+        return {
+            **document,
+            "metadata": {**document["metadata"], "deletionTimestamp": now},
+            "status": {**(document.get("status") or {}), "phase": "Terminating"},
+        }
