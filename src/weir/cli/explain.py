@@ -201,13 +201,19 @@ def _once(
         if several and not asked and output in ("text", "markdown"):
             echo(several.none)
             return FINE
-    unsaid = [
-        f"cannot say where {subject.title} fits: {because(missing)}"
-        for subject, _ in asked
-        if (missing := held.lacks(needed_kinds(subject.pod_spec)))
-    ]
+    unsaid: dict[str, list[str]] = {}
+    for subject, _ in asked:
+        if missing := held.lacks({"Node", *needed_kinds(subject.pod_spec)}):
+            unsaid.setdefault(because(missing), []).append(subject.title)
     if unsaid:
-        raise CannotSay("; ".join(unsaid))
+        from weir.explain.phrases import listed
+
+        raise CannotSay(
+            "; ".join(
+                f"cannot say where {listed(titles, 3)} {'fits' if len(titles) == 1 else 'fit'}: {why}"
+                for why, titles in unsaid.items()
+            )
+        )
     for subject, source in asked:
         try:
             pod_requests(subject.pod())

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from weir.whatif.run import LoadedCluster
     from weir.world import World
 
-#: What dumps leave out by mistake. A cluster without nodes or pods can be written down on purpose.
+#: What dumps leave out by mistake. A cluster without pods or nodes can be written down; pods on nodes need some.
 _LEFT_OUT: Final = {
+    "Node": "nodes",
     "DeviceClass": "deviceclasses",
     "ResourceSlice": "resourceslices",
     "PersistentVolumeClaim": "persistentvolumeclaims",
@@ -234,7 +235,7 @@ class ClusterObjects:
             absent += [
                 Missing(kind, plural, "the dump has none of them (`weir snapshot` writes all that is needed)")
                 for kind, plural in _LEFT_OUT.items()
-                if kind in needed and not self.holds({kind})
+                if kind in needed and not self.holds({kind}) and (kind != "Node" or self._has_bound_pods())
             ]
         return absent
 
@@ -243,6 +244,14 @@ class ClusterObjects:
         from weir.world import flatten
 
         return any(each.get("kind") in kinds for each in flatten(document for _, document in self.documents))
+
+    def _has_bound_pods(self) -> bool:
+        from weir.world import flatten
+
+        items = flatten(document for _, document in self.documents)
+        return any(b'"nodeName"' in bytes(pod) for pod in self.pods) or any(
+            each.get("kind") == "Pod" and (each.get("spec") or {}).get("nodeName") for each in items
+        )
 
     def world(self) -> World:
         """Return the World of the documents; one that cannot be read is named with its file."""

@@ -136,8 +136,12 @@ def _unknown_room(pod: Pod, world: World, nodes: Iterable[NodeVerdict]) -> Itera
     """Yield that nobody knows whether there is room, where only nodes that do not say what they have would do."""
     fitting = {verdict.node for verdict in nodes if verdict.fits}
     if fitting and pod_requests(pod) and fitting <= set(_unmeasured(world)):
-        which = "any node has" if len(fitting) == len(world.nodes) else f"{listed(sorted(fitting), 2)} has"
+        which = "any node has" if len(fitting) == len(world.nodes) else _have(sorted(fitting))
         yield f"how much room {which} (no allocatable in the snapshot)"
+
+
+def _have(nodes: list[str]) -> str:
+    return f"{listed(nodes, 2)} {'has' if len(nodes) == 1 else 'have'}"
 
 
 def _refused(admitted: Admitted) -> tuple[Reason, ...]:

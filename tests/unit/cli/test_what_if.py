@@ -354,3 +354,24 @@ def test_a_place_on_a_node_that_does_not_say_what_it_has_is_not_certain(tmp_path
     assert ("Not certain: it is not known how much room 1 node" in capsys.readouterr().out) is not measured
     assert run([*asked, "-o", "json"]) == code
     assert ("uncertain" in json.loads(capsys.readouterr().out)) is not measured
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["what-if", "cordon", "a"], "cannot say what would change"),
+        (
+            ["explain", "-f", "PODS"],
+            "cannot say where Pod default/p, Pod default/q, Pod default/r and 2 more fit",
+        ),
+        (["advise", "--all"], "cannot advise"),
+    ],
+)
+def test_pods_without_nodes_are_a_dump_that_lacks_them(tmp_path, capsys, suffix, words, said):
+    file = tmp_path / f"pods.{suffix}"
+    items = [pod(name, "a", owner="") for name in "pqrst"]
+    file.write_text((json.dumps if suffix == "json" else yaml.safe_dump)({"kind": "List", "items": items}))
+    code = run([*(str(file) if word == "PODS" else word for word in words), "-c", str(file)])
+    why = "nodes could not be read: the dump has none of them (`weir snapshot` writes all that is needed)"
+    assert (code, capsys.readouterr().err) == (CANNOT_SAY, f"weir: {said}: {why}\n")
