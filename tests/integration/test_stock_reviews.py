@@ -5,6 +5,7 @@ They are given to the operator as if the API server had sent them: who has the s
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.stock.virtual import StockCluster
@@ -14,6 +15,7 @@ from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE
 from weir.operator import barrier, hooks
 from weir.operator.holds import HOLD_SECONDS
 from weir.operator.known_triples import KnownTriples, NotRecorded
+from weir.operator.review_types import decode_review
 
 GT = {"key": "sla", "operator": "Gt", "value": "0"}
 DAEMON = {
@@ -321,3 +323,62 @@ def test_labels_of_metrics_and_lines_of_logs_are_never_a_strangers_text(stock, c
     assert len(page) < 200_000 and b"ghost" not in page
     paths = set(stock.operators[0].metrics.hook_duration._children)
     assert {labels[0] for labels in paths} <= webhooks.SERVED_PATHS
+
+
+# ── other types than an API server sends ─────────────────────────────────────────────────────────
+
+WRONG = (None, True, -1, 1e308, 2**70, "", "9" * 5000, [], {}, [None], [[]], {"": None}, {"a": {"b": [1]}})
+
+
+def places(value, at=()):
+    yield at
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in pairs:
+        yield from places(member, (*at, key))
+
+
+def replaced(value, at, other):
+    if not at:
+        return other
+    key, *rest = at
+    copy = value.copy()
+    copy[key] = replaced(value[key], rest, other)
+    return copy
+
+
+def true_reviews(stock, path):
+    """Return the requests of reviews that mean what they say: of a node, a pod, a DaemonSet."""
+    node, pod = stock.get("Node", "n"), stock.get("Pod", "p")
+    tainted = {**node, "spec": {**(node.get("spec") or {}), "taints": taints(5)}}
+    about = {"uid": "u", "namespace": "default", "dryRun": False, "subResource": "status"}
+    return [
+        {
+            **about,
+            "operation": "UPDATE",
+            "name": name,
+            "kind": {"kind": kind},
+            "object": new,
+            "oldObject": old,
+        }
+        for kind, name, new, old in (
+            ("Node", "n", tainted, node),
+            ("Pod", "p", pod, pod),
+            ("DaemonSet", "d", DAEMON, DAEMON),
+        )
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(webhooks.SERVED_PATHS))
+def test_a_field_of_another_type_is_refused_at_the_door_and_ends_in_no_bug(stock, path):
+    refused, number = 0, 0
+    for request in true_reviews(stock, path):
+        for at in list(places(request))[1:]:
+            number += 1
+            review = {"request": replaced(request, at, WRONG[number % len(WRONG)])}
+            try:
+                decoded = decode_review(msgspec.json.encode(review))
+            except ValueError:
+                refused += 1
+            else:
+                told(stock, decoded, path)
+    assert 0 < refused < number

@@ -22,6 +22,7 @@ from weir.lowering.webhooks import SERVED_PATHS
 from weir.observe import http_server
 from weir.observe.http_server import TEXT, Answer, Head, Limits, Refused
 from weir.observe.logs import Log
+from weir.operator.review_types import decode_review
 
 _LONGEST_BODY: Final = 8 * 1024 * 1024  # an API server takes objects of 3 MiB, and a review may hold two
 _ALL_BODIES: Final = 32 * 1024 * 1024  # of what has arrived and is not answered
@@ -35,7 +36,6 @@ _LONGEST_TEXT: Final = 1024  # of an error that is answered
 Document = dict[str, Any]
 Review = Callable[[str, Mapping[str, Any]], Awaitable[Document]]
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _LOG: Final = Log("weir.operator")
 
 #: Why a request is refused, as a metric's label: these and no others.
@@ -100,10 +100,8 @@ class _Hooks:
             return self._page(head.path)
         path = "/" + head.path.removeprefix("/").partition("/")[2]
         try:
-            document = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return Answer(400, TEXT, b"not an AdmissionReview")
-        if not isinstance(document.get("request"), dict):
+            document = decode_review(body)
+        except (ValueError, RecursionError):
             return Answer(400, TEXT, b"not an AdmissionReview")
         try:
             return Answer(200, "application/json", _encode(await self._review(path, document)))

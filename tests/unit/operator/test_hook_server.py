@@ -112,6 +112,14 @@ def test_a_body_in_chunks_is_read(contexts):
         (post("/pods", b"", "Transfer-Encoding: gzip"), b"HTTP/1.1 400"),
         (b"POST /pods HTTP/1.1\r\nContent-Length : 5\r\n\r\n", b"HTTP/1.1 400"),
         (post("/pods", b"[" * 100_000), b"HTTP/1.1 400"),
+        (
+            post("/pods", b'{"request":{"object":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_002),
+            b"HTTP/1.1 400",
+        ),
+        (post("/pods", b'{"request":5,"request":{"uid":"u"}}'), b"HTTP/1.1 400"),
+        (post("/pods", b'{"request":{"uid":"u"},"request":5}'), b"HTTP/1.1 400"),
+        (post("/pods", b'{"request":{"uid":"\\ud800"}}'), b"HTTP/1.1 400"),
+        (post("/pods", b'{"request":{"object":{"metadata":[]}}}'), b"HTTP/1.1 400"),
         (f"POST /{SECRET}/pods HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".encode(), b"HTTP/1.1 413"),
     ],
 )
@@ -243,6 +251,25 @@ def test_a_stranger_is_refused_before_the_body_is_read_and_the_connection_ends(
     answers = talk(contexts, request, post("/pods", REVIEW), callers=callers)
     assert answers[0][9:12] == b"404" and answers[1] == b"", "and nothing more is heard on it"
     assert (reading.bytes, why) == (0, ["path"])
+
+
+@pytest.mark.parametrize(
+    "before, after, code",
+    [
+        (b"POST /", b"POST http://x/", b"404"),
+        (b"/pods?", b"/x/../pods?", b"404"),
+        (SECRET.encode() + b"/pods?", b"pods?secret=" + SECRET.encode() + b"&", b"404"),
+        (b"HTTP/1.1", b"HTTP/2.0", b"400"),
+        (b"Host: x", b"X-A: b\r\n folded", b"400"),
+        (SECRET.encode(), b"0" * 48, b"404"),
+    ],
+)
+@pytest.mark.parametrize("more", ["Expect: 100-continue", "Connection: Upgrade", "Content-Encoding: gzip"])
+def test_no_other_form_of_a_head_is_heard(contexts, monkeypatch, before, after, code, more):
+    reading = Reading(monkeypatch)
+    request = post("/pods", REVIEW, more).replace(before, after, 1)
+    answers = talk(contexts, request, post("/pods", REVIEW))
+    assert (answers[0][9:12], answers[1], reading.bytes) == (code, b"", 0)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "CONNECT"])

@@ -138,7 +138,10 @@ async def test_a_body_that_the_head_does_not_announce_is_refused(monkeypatch):
     assert held == 0 and transport.sent[:12] == b"HTTP/1.1 400" and transport.closed
 
 
-def test_lengths_that_are_no_numbers_are_errors():
+def test_lengths_that_are_no_numbers_or_two_are_errors():
     for text in (b"", b"1 2", b"1_000", b"\xd9\xa3", b"1" * 19):
         with pytest.raises(HeadError):
             body_length({b"host": b"x", b"content-length": text}, "1.1")
+    for extra, version in (({b"content-length": b"1"}, "1.1"), ({}, "1.0")):
+        with pytest.raises(HeadError):
+            body_length({b"host": b"x", b"transfer-encoding": b"chunked", **extra}, version)
