@@ -57,6 +57,17 @@ def scale(*sizes: str) -> None:
                 )
 
 
+def many(size: str = "5000/20000") -> int:
+    """Return how much went wrong in a cluster with a value for each node, and print its figures."""
+    from tests.stock.many_values import measure
+
+    nodes, pods = map(int, size.split("/"))
+    with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
+        figures = asyncio.run(measure(Path(folder), nodes, pods))
+    print(figures.line(), flush=True)
+    return len(figures.wrong)
+
+
 def main(arguments: list[str]) -> int:
     what, *rest = arguments or ["flips"]
     if what == "histories":
@@ -66,6 +77,8 @@ def main(arguments: list[str]) -> int:
 
         write(measure(int(rest[0]) if rest else 200))
         return 0
+    if what == "many-values":
+        return 1 if many(*rest) else 0
     if what == "scale":
         scale(*rest)
         return 0

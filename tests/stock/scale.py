@@ -81,14 +81,14 @@ class Growing:
     async def run(self) -> None:
         figures = self.figures
         began, cpu = time.monotonic(), self._cpu()
-        await _all(
-            lambda number=number: _patiently(
+        await every(
+            lambda number=number: patiently(
                 lambda: self._plane.node(f"n{number}", ("sla", str(number), "NoSchedule"))
             )
             for number in range(figures.nodes)
         )
         names = [f"p{next(self._names)}" for _ in range(figures.pods)]
-        await _all(
+        await every(
             lambda name=name, number=number: self._pod(name, extended=number % 2 == 1)
             for number, name in enumerate(names)
         )
@@ -111,13 +111,13 @@ class Growing:
         if figures.operator:
             await self._write_while_pods_wait(nodes)
         if figures.operator:
-            figures.memory, figures.highest = _memory(self._plane.operators[0])
+            figures.memory, figures.highest = memory(self._plane.operators[0])
 
     async def _write_while_pods_wait(self, nodes: list[str]) -> None:
         """Let many extended pods wait for a node that never comes, and give nodes values that some of them tolerate."""
         figures = self.figures
         names = [f"waits-{number}" for number in range(figures.pods // WAITING)]
-        await _all(lambda name=name: self._pod(name, extended=True, node="nowhere") for name in names)
+        await every(lambda name=name: self._pod(name, extended=True, node="nowhere") for name in names)
         await self._plane.until(
             lambda: all(name in self._plane.released for name in names), "pods wait", 900.0
         )
@@ -132,7 +132,7 @@ class Growing:
             which = crc32(name.encode()) % self._classes
             expression = f"taint.key == 'sla' && int(taint.value) % {self._classes} == {which}"
             entry = {"operator": "CEL", "value": expression}
-        await _patiently(lambda: self._plane.pod(name, entry, node=node))
+        await patiently(lambda: self._plane.pod(name, entry, node=node))
 
     async def _bound_after(self, *, extended: bool) -> float:
         name = f"sample-{next(self._names)}"
@@ -167,14 +167,14 @@ def _cuts(times: list[float]) -> tuple[float, float]:
     return statistics.median(times), sorted(times)[int(len(times) * 0.9)]
 
 
-def _memory(program: Program) -> tuple[float, float]:
+def memory(program: Program) -> tuple[float, float]:
     text = Path(f"/proc/{program.pid}/status").read_text()
     now, most = (re.search(rf"{name}:\s+(\d+)", text) for name in ("VmRSS", "VmHWM"))
     assert now is not None and most is not None
     return int(now.group(1)) / 1024, int(most.group(1)) / 1024
 
 
-async def _all(acts: Iterable[Callable[[], Awaitable[None]]]) -> None:
+async def every(acts: Iterable[Callable[[], Awaitable[None]]]) -> None:
     """Do everything, a few at once."""
     left = iter(acts)
 
@@ -185,7 +185,7 @@ async def _all(acts: Iterable[Callable[[], Awaitable[None]]]) -> None:
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
-async def _patiently(act: Callable[[], Awaitable[None]]) -> None:
+async def patiently(act: Callable[[], Awaitable[None]]) -> None:
     for _ in range(200):
         try:
             return await act()
