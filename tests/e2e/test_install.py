@@ -155,6 +155,74 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
             assert "Unsupported value" in kubectl("create", "-f", "-", stdin=pod("gt"), fails=True)
 
 
+@contextmanager
+def applying(kubeconfig, url, *words):
+    """Run `weir install --apply` beside the test, as somebody at a terminal; give it and what it printed last."""
+    process = subprocess.Popen(
+        [*COLD, "install", "--url", url, "--apply", "--yes", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        command = next((line for line in process.stdout if line.startswith("start it now: ")), "")
+        yield process, command.removeprefix("start it now: ").split()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_apply_prints_the_command_that_works_and_takes_back_what_does_not_come_about(tmp_path):
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    url = f"https://127.0.0.1:{port}"
+    off = "TaintTolerationComparisonOperators=false,TaintTolerationCEL=false"
+    with up(tmp_path, "--feature-gates", off, "--nodes", "1"):
+        kubeconfig = tmp_path / "data" / "kubeconfig"
+        kubectl = Kubectl(newest_kubectl(), kubeconfig, tmp_path)
+
+        def nothing_is_left():
+            kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles"
+            listed = kubectl("get", kinds, "-o", "name") + kubectl("get", "namespaces", "-o", "name")
+            return "weir" not in listed
+
+        with applying(kubeconfig, url, "--timeout", "2") as (process, command):
+            rest, _ = process.communicate(timeout=60)
+            assert process.returncode == 3 and "after 2 s the operator does not answer; start it now" in rest
+            assert "taking back what was created" in rest and "namespace/weir-system deleted" in rest
+        eventually(nothing_is_left, "what was created is still there")
+
+        with applying(kubeconfig, url) as (process, command):
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=60)
+            assert process.returncode == 130 and "namespace/weir-system deleted" in rest, rest
+            assert "Traceback" not in rest
+        eventually(nothing_is_left, "what was created is still there")
+
+        with applying(kubeconfig, url) as (process, command):
+            assert command[:2] == ["weir", "operator"]
+            started = subprocess.Popen(
+                [*COLD, *command[1:]],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            )
+            try:
+                rest, _ = process.communicate(timeout=90)
+                assert process.returncode == 0, rest
+                assert "the barrier before nodes is in force" in rest
+                stored = kubectl("get", "validatingwebhookconfiguration", "weir-nodes", "-o", "json")
+                assert [hook["failurePolicy"] for hook in json.loads(stored)["webhooks"]] == [
+                    "Fail",
+                    "Ignore",
+                ]
+            finally:
+                started.terminate()
+                started.wait(60)
+
+
 def check(kubeconfig):
     done = subprocess.run(
         [*COLD, "check", "-o", "json"],

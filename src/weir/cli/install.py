@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -79,6 +79,14 @@ if TYPE_CHECKING:
 @click.option(
     "--apply", "do_apply", is_flag=True, help="Do it, in the safe order, with checks before and after."
 )
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 3600),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --apply, how long each step may take before what was created is taken back.",
+)
 @live_options
 @yes_option
 def install(
@@ -94,6 +102,7 @@ def install(
     output: str,
     output_dir: Path | None,
     do_apply: bool,
+    timeout: int,
     live: Live,
     yes: bool,
 ) -> int:
@@ -131,7 +140,7 @@ def install(
     if do_apply:
         if output != "yaml":
             raise click.UsageError("--apply prints no manifests: leave -o out")
-        return _apply(installation, live, yes)
+        return _apply(installation, timeout, live, yes)
     if live.named or yes:
         raise click.UsageError(
             "--kubeconfig, --context and --yes are for --apply; manifests are for any cluster"
@@ -153,15 +162,22 @@ def _check(installation: Installation) -> None:
         raise click.UsageError(str(error)) from None
 
 
-def _apply(installation: Installation, live: Live, yes: bool) -> int:
-    """Check, ask, apply step by step, check again."""
+def _apply(installation: Installation, timeout: int, live: Live, yes: bool) -> int:
+    """Check, ask, apply step by step, check again; take back what was created where it does not come about."""
     from weir.clock import RealClock
     from weir.install.apply import install as steps
+    from weir.install.apply import undo
     from weir.install.health import Health
     from weir.install.manifests import InstallError
     from weir.install.readiness import Readiness
 
     check_askable(yes)
+
+    async def take_back(client: Client, created: list[dict[str, Any]]) -> None:
+        if created:
+            say("taking back what was created", err=True)
+        async for line in undo(client, created):
+            say(line)
 
     async def work(client: Client) -> int:
         clock = RealClock()
@@ -173,13 +189,18 @@ def _apply(installation: Installation, live: Live, yes: bool) -> int:
         if not agreed(f"install weir's operator into {installation.namespace}", live, yes):
             say("nothing was changed", err=True)
             return FINDINGS
+        created: list[dict[str, Any]] = []
         try:
             start = " ".join((installation.command(), *live.words())) if installation.url else ""
-            async for line in steps(client, clock, installation, start=start):
+            async for line in steps(client, clock, installation, timeout, start=start, created=created):
                 say(line)
         except InstallError as error:
             say(f"weir: {error}", err=True)
+            await take_back(client, created)
             return CANNOT_SAY
+        except BaseException:  # interrupted, or the API server refuses a step
+            await take_back(client, created)
+            raise
         found = await Health(client, clock, installation.namespace).checks()
         show(found)
         return verdict(found)

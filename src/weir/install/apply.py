@@ -1,8 +1,10 @@
 """Installation of the operator in ordered steps, each awaited before the next.
 
 Spec: stock.md 9 and 11. First what the operator needs, then the operator; once it has made its credentials, the hooks
-that lower; and only when it answers, having taken in every pod there is, the barrier before nodes. Each step is
-reported when it is done. Every step is idempotent.
+that lower; and only when it answers, having taken in every pod there is, the barrier before nodes. Hooks that were not
+there are open (`failurePolicy: Ignore`) until the API server is seen to reach the operator: an installation that does
+not come about refuses nobody's writes. Each step is reported when it is done. Every step is idempotent, and what was
+created can be taken back (`undo`).
 """
 
 from __future__ import annotations
@@ -27,8 +29,17 @@ from weir.operator.credentials import CONFIGURATIONS
 from weir.operator.path_secrets import PathSecrets
 
 MANAGER: Final = "weir-install"
-PATIENCE_SECONDS: Final = 180.0
+PATIENCE_SECONDS: Final = 60.0
+#: A pod that cannot start for so long is not waited for any longer.
+STUCK_SECONDS: Final = 15.0
+_CANNOT_START: Final = frozenset(
+    {
+        "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
+        "ImagePullBackOff", "InvalidImageName", "RunContainerError",
+    }
+)  # fmt: skip
 _LOOK_SECONDS: Final = 0.5
+_PODS: Final = by_kind("v1", "Pod")
 _SECRETS: Final = by_kind("v1", "Secret")
 _DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
 
@@ -42,13 +53,16 @@ async def install(
     patience: float = PATIENCE_SECONDS,
     *,
     start: str = "",
+    created: list[Document] | None = None,
 ) -> AsyncIterator[str]:
     """Yield a line for each step as it is done. Raises InstallError when one does not come about in time.
 
-    *start* is the command that starts an operator outside of the cluster; the installation's own by default.
+    *start* is the command that starts an operator outside of the cluster; the installation's own by default. What was
+    not there before is added to *created*.
     """
+    created = [] if created is None else created
     for document in (*manifests.foundation(installation), *manifests.workload(installation)):
-        yield await _apply(client, document)
+        yield await _apply(client, document, created)
     if installation.url:
         waits = f"start it now: {start or installation.command()}"
         if not await _has_credentials(client, installation):
@@ -60,28 +74,55 @@ async def install(
             patience,
             lambda: _is_available(client, installation),
             f"deployment {installation.namespace}/{OPERATOR} does not become available",
+            lambda: _stuck(client, installation),
         )
-    # The operator makes its credentials when it starts: no hook refuses anything before there is one to answer.
-    await _until(
-        clock,
-        patience,
-        lambda: _has_credentials(client, installation),
-        f"the operator does not answer; {waits}",
-    )
+    # The operator makes its credentials when it starts: no hook is there before there is one to answer.
+    away = f"the operator does not answer; {waits}"
+    await _until(clock, patience, lambda: _has_credentials(client, installation), away)
     yield "the operator runs"
     lowering, barrier = manifests.lowering(installation), manifests.barrier(installation)
-    yield await _apply(client, lowering)
-    await _until(
-        clock, patience, lambda: _is_trusted(client, lowering), f"the operator does not answer; {waits}"
-    )
+    yield await _apply(client, await _open(client, lowering), created)
+    await _until(clock, patience, lambda: _is_trusted(client, lowering), away)
     health = Health(client, clock, installation.namespace)
-    await _until(clock, patience, health.answers, f"the API server does not reach the operator; {waits}")
+    unreached = f"the API server does not reach the operator; {waits}"
+    await _until(clock, patience, health.answers, unreached)
     yield "the API server reaches the operator, which knows every pod there is"
-    yield await _apply(client, barrier)
-    await _until(
-        clock, patience, lambda: _is_trusted(client, barrier), f"the operator does not answer; {waits}"
-    )
+    yield await _apply(client, lowering, created)
+    yield await _apply(client, await _open(client, barrier), created)
+    await _until(clock, patience, lambda: _is_trusted(client, barrier), away)
+    yield await _apply(client, barrier, created)
+    await _until(clock, patience, health.answers, unreached)
     yield "the barrier before nodes is in force"
+
+
+async def undo(client: Client, created: list[Document]) -> AsyncIterator[str]:
+    """Delete what an installation created, last first; yield a line for each."""
+    for document in reversed(created):
+        yield await delete(client, document)
+
+
+async def delete(client: Client, document: Document) -> str:
+    """Delete one object; return what became of it."""
+    kind, metadata = by_kind(document["apiVersion"], document["kind"]), document["metadata"]
+    name = f"{document['kind'].lower()}/{metadata['name']}"
+    try:
+        await client.delete(
+            kind, metadata["name"], metadata.get("namespace", ""), propagation_policy="Background", read=False
+        )
+    except errors.NotFound:
+        return f"{name} was gone"
+    return f"{name} deleted"
+
+
+async def _open(client: Client, configuration: Document) -> Document:
+    """Return a webhook configuration whose hooks fail open, but for those that fail closed in the cluster already."""
+    stored = await client.find(CONFIGURATIONS[configuration["kind"]], configuration["metadata"]["name"])
+    policies = {hook["name"]: hook.get("failurePolicy") for hook in (stored or {}).get("webhooks") or ()}
+    hooks = [
+        {**hook, "failurePolicy": hook["failurePolicy"] if policies.get(hook["name"]) == "Fail" else "Ignore"}
+        for hook in configuration["webhooks"]
+    ]
+    return {**configuration, "webhooks": hooks}
 
 
 async def rotate_path(client: Client, clock: Clock, namespace: str) -> str:
@@ -106,11 +147,13 @@ async def rotate_path(client: Client, clock: Clock, namespace: str) -> str:
     )
 
 
-async def _apply(client: Client, document: Document) -> str:
+async def _apply(client: Client, document: Document, created: list[Document]) -> str:
     """Apply one object; return what became of it, in kubectl's words."""
     kind = by_kind(document["apiVersion"], document["kind"])
     metadata = document["metadata"]
     before = await client.find(kind, metadata["name"], metadata.get("namespace", ""))
+    if before is None:
+        created.append(document)  # even where the answer is lost: a write may have been made
     replaced = False
     document = _with_paths_of(before, document)
     try:
@@ -149,13 +192,42 @@ def _with_paths_of(stored: Document | None, document: Document) -> Document:
     return {**document, "webhooks": hooks}
 
 
-async def _until(clock: Clock, patience: float, holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    """Return when *holds* does; raise after *patience* seconds, saying what did not happen."""
+async def _until(
+    clock: Clock,
+    patience: float,
+    holds: Callable[[], Awaitable[bool]],
+    otherwise: str,
+    stuck: Callable[[], Awaitable[str]] | None = None,
+) -> None:
+    """Return when *holds* does; raise after *patience* seconds, or when it is *stuck*, saying what did not happen."""
     began = clock.monotonic()
     while not await holds():
-        if clock.monotonic() - began >= patience:
+        waited = clock.monotonic() - began
+        reason = await stuck() if stuck is not None and waited >= min(STUCK_SECONDS, patience) else ""
+        if reason:
+            raise InstallError(f"{otherwise}: {reason}")
+        if waited >= patience:
             raise InstallError(f"after {patience:.0f} s {otherwise} (weir check says more)")
         await clock.sleep(_LOOK_SECONDS)
+
+
+async def _stuck(client: Client, installation: Installation) -> str:
+    """Return why a pod of the Deployment cannot start, or ""."""
+    pods = await client.list(_PODS, installation.namespace)
+    for pod in pods.documents():
+        owners: Document = (pod["metadata"].get("ownerReferences") or ({},))[0]
+        if not str(owners.get("name") or "").startswith(f"{OPERATOR}-"):
+            continue
+        name, status = pod["metadata"]["name"], pod.get("status") or {}
+        for condition in status.get("conditions") or ():
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                return f"pod {name} is not scheduled: {condition.get('message') or condition.get('reason')}"
+        for container in status.get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _CANNOT_START:
+                text = waiting.get("message") or f"image {container.get('image')}"
+                return f"pod {name} cannot start: {waiting['reason']}: {text}"
+    return ""
 
 
 async def _is_available(client: Client, installation: Installation) -> bool:

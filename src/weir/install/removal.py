@@ -16,6 +16,7 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import JSON_PATCH, Client
 from weir.explain.phrases import asks
+from weir.install.apply import delete
 from weir.install.manifests import LABELS, Installation, documents
 from weir.lowering.names import GATE, NAMESPACE
 from weir.lowering.originals import extended_entries, is_lowered, raised
@@ -81,7 +82,7 @@ async def remove(client: Client, plan: Plan) -> AsyncIterator[str]:
     hooks = [each for each in plan.objects if each["kind"].endswith("WebhookConfiguration")]
     rest = [each for each in plan.objects if each not in hooks]
     for document in hooks:
-        yield await _delete(client, document)
+        yield await delete(client, document)
     for namespace, name in await _held(client):
         if await _let_go(client, namespace, name):
             yield f"pod/{name} in {namespace} let go"
@@ -91,19 +92,7 @@ async def remove(client: Client, plan: Plan) -> AsyncIterator[str]:
         ):
             yield f"namespace/{document['metadata']['name']} kept: {others[0]} is in it"
             continue
-        yield await _delete(client, document)
-
-
-async def _delete(client: Client, document: Document) -> str:
-    kind, metadata = by_kind(document["apiVersion"], document["kind"]), document["metadata"]
-    name = f"{document['kind'].lower()}/{metadata['name']}"
-    try:
-        await client.delete(
-            kind, metadata["name"], metadata.get("namespace", ""), propagation_policy="Background", read=False
-        )
-    except errors.NotFound:
-        return f"{name} was gone"
-    return f"{name} deleted"
+        yield await delete(client, document)
 
 
 async def _held(client: Client) -> list[tuple[str, str]]:

@@ -7,15 +7,29 @@ import pytest
 from weir import errors
 from weir.cli.operator import _listens_at, operator
 from weir.gates import KUBERNETES_DEFAULTS
-from weir.install.apply import install, rotate_path
-from weir.install.manifests import Installation, InstallError, foundation
+from weir.install.apply import STUCK_SECONDS, install, rotate_path, undo
+from weir.install.manifests import Installation, InstallError, documents, foundation
 from weir.install.rights import CERTIFICATES
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
 from weir.lowering.sentinel import sentinel_pod
 from weir.lowering.webhooks import MUTATING_CONFIGURATION
+from weir.objects.kinds import by_kind
 from weir.operator.credentials import Credentials
 from weir.operator.path_secrets import SETTLED
 from weir.simulation.cluster import Cluster
+
+
+def waits(reason, message=None):
+    waiting = {"reason": reason} | ({"message": message} if message else {})
+    return {
+        "name": "operator",
+        "image": "i",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"waiting": waiting},
+    }
+
 
 OUTSIDE = Installation(url="https://192.0.2.1:9443")
 
@@ -69,6 +83,106 @@ def test_the_hooks_come_when_the_operator_has_made_its_credentials_and_keep_thei
         with pytest.raises(InstallError, match="does not reach the operator"):
             cluster._do(steps(cluster))
         assert hook_urls(cluster) == urls
+
+
+def policies(cluster, kind="MutatingWebhookConfiguration"):
+    return {hook["failurePolicy"] for each in cluster.list(kind) for hook in each["webhooks"]}
+
+
+def test_hooks_are_open_until_the_api_server_reaches_an_operator():
+    """A Secret of an operator that runs no more, the wrong port, a firewall: nobody's pods are refused meanwhile."""
+
+    async def steps(cluster):
+        async for _ in install(cluster.client, cluster.clock, OUTSIDE, patience=0):
+            pass
+
+    with Cluster(nodes=1, gates=KUBERNETES_DEFAULTS) as cluster:
+        for _ in range(2):  # without and with what the operator has made
+            with pytest.raises(InstallError):
+                cluster._do(steps(cluster))
+            cluster._do(credentials(cluster).ensure())
+        with pytest.raises(InstallError, match="does not reach the operator"):
+            cluster._do(steps(cluster))
+        assert policies(cluster) == {"Ignore"} and cluster.list("ValidatingWebhookConfiguration") == []
+
+
+def test_hooks_that_fail_closed_already_stay_so():
+    async def steps(cluster):
+        async for _ in install(cluster.client, cluster.clock, OUTSIDE, patience=0):
+            pass
+
+    with Cluster(nodes=1, gates=KUBERNETES_DEFAULTS) as cluster:
+        cluster.apply(*documents(OUTSIDE))
+        before = policies(cluster)
+        cluster._do(credentials(cluster).ensure())
+        with pytest.raises(InstallError):
+            cluster._do(steps(cluster))
+        assert policies(cluster) == before == {"Fail", "Ignore"}
+
+
+def test_what_was_created_is_taken_back_and_what_was_there_stays():
+    created, said = [], []
+
+    async def attempt(cluster):
+        with pytest.raises(InstallError):
+            async for _ in install(cluster.client, cluster.clock, OUTSIDE, 0, created=created):
+                pass
+        async for line in undo(cluster.client, created):
+            said.append(line)
+
+    with Cluster(nodes=1, gates=KUBERNETES_DEFAULTS) as cluster:
+        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "weir-triples"}}
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        cluster.create({**theirs, "metadata": {"name": "weir-triples", "namespace": NAMESPACE}})
+        cluster._do(attempt(cluster))
+        cluster.advance(60)
+        assert {line.split()[-1] for line in said} == {"deleted"} and len(said) == len(created) > 5
+        left = [
+            f"{each['kind']}/{each['metadata']['name']}"
+            for each in documents(OUTSIDE)
+            if cluster.get(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", ""))
+        ]
+        assert left == [f"Namespace/{NAMESPACE}", "ConfigMap/weir-triples"]
+
+
+@pytest.mark.parametrize(
+    "status, says",
+    [
+        (
+            {"containerStatuses": [waits("ErrImagePull", "not found")]},
+            "cannot start: ErrImagePull: not found",
+        ),
+        ({"containerStatuses": [waits("CrashLoopBackOff")]}, "cannot start: CrashLoopBackOff"),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]},
+            "is not scheduled: 0/1 nodes",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_start_ends_the_wait_with_its_reason(status, says):
+    async def steps(cluster):
+        async for _ in install(cluster.client, cluster.clock, Installation(image="i"), patience=600):
+            pass
+
+    with Cluster(nodes=0, gates=KUBERNETES_DEFAULTS, controllers=("namespace",)) as cluster:
+        task = cluster._loop.create_task(steps(cluster))
+        cluster.advance(5)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{OPERATOR}-1", "uid": "1"}
+        metadata = {"name": f"{OPERATOR}-1-2", "namespace": NAMESPACE, "ownerReferences": [owner]}
+        spec = {
+            "nodeName": "nowhere",
+            "serviceAccountName": OPERATOR,
+            "containers": [{"name": "operator", "image": "i"}],
+        }
+        cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        pods = by_kind("v1", "Pod")
+        patch = cluster.client.patch(
+            pods, f"{OPERATOR}-1-2", {"status": status}, NAMESPACE, subresource="status"
+        )
+        cluster._do(patch)
+        cluster.advance(STUCK_SECONDS)
+        with pytest.raises(InstallError, match=says):
+            task.result()
 
 
 def hook_urls(cluster):
