@@ -43,15 +43,18 @@ FEEDERS = {
     "weir.devices.expression.check_expression": "check_expression('device.driver == ' + repr(t))",
     # each entry is wrong, and what is said of it repeats the value
     "weir.lowering.annotated._read": "_read('[&a {key: k, operator: Gt, value: ' + t[-2000:] + '}' + ',*a' * 60 + ']')",
+    "weir.lowering.key_rules.read_rule": (
+        "read_rule(_text({'keys': ['k'], 'tolerations': [{'key': 'k', 'operator': 'Equal', 'value': t}]}))"
+    ),
     "weir.lowering.taint_keys._named": "_named('taint.key == ' + repr(t[-900:]))",
     "weir.lowering.tolerations._judge": "extended_verdict([{'key': t, 'operator': 'Gt'}], Triple(t, d, t))",
     "weir.lowering.tolerations._read_originals": "_read_originals(dumps({t: {'key': t}}), 'x')",
-    "weir.lowering.triples._row": "read_table({'data': {t: dumps([t, t, t, t])}})",
     "weir.objects.fast_decoder._quantity": "_quantity(d)",
     "weir.objects.requests._amounts": "_amounts(tuple((c, '1') for c in pieces(t)))",
     "weir.objects.requests._nanos": "_nanos(d)",
     "weir.objects.requests._plain_requests": "plain(t)",
     "weir.objects.times.parse_time": "parse_time('2026-01-01T00:00:00.' + d[2:] + 'Z')",
+    "weir.selectors.node._readable": "_readable('In', t, (t, d))",
     "weir.taints.operators._parse_integer": "_parse_integer(t); _parse_integer(d)",
     "weir.validate.admissionregistration.match_conditions._compiled": "_compiled('object.x == ' + repr(t), False)",
     "weir.validate.meta._fine_label": "_fine_label((t, t))",

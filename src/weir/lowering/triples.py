@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from weir.lowering.names import PARTS
@@ -108,17 +107,30 @@ def table_data(triples: Iterable[Triple], now: str) -> dict[str, str]:
     return {table_key(t): json.dumps([*t, now], ensure_ascii=False) for t in triples}
 
 
-def read_table(config_map: Mapping[str, Any] | None) -> dict[Triple, str]:
-    """Return the triples in the ConfigMap with the time each was last used.
+class Row(NamedTuple):
+    """One row of the table as it stands in the ConfigMap."""
+
+    text: str
+    triple: Triple
+    used: str
+    size: int
+
+
+def read_rows(config_map: Mapping[str, Any] | None, before: Mapping[str, Row]) -> dict[str, Row]:
+    """Return the rows of the ConfigMap by their key; those of *before* that stand there unchanged are not read again.
 
     What is damaged, or stands under another key than its own, is left out, and so is what is beyond `MOST_ROWS`.
     """
-    found: dict[Triple, str] = {}
+    rows: dict[str, Row] = {}
     for key, text in ((config_map or {}).get("data") or {}).items():
-        row = _row(text) if len(text) <= _LONGEST_ROW else None
-        if row is not None and len(found) < MOST_ROWS and table_key(row[0]) == key:
-            found[row[0]] = row[1]
-    return found
+        row = before.get(key)
+        if row is None or row.text != text:
+            row = _row(text) if len(text) <= _LONGEST_ROW else None
+            if row is None or table_key(row.triple) != key:
+                continue
+        if len(rows) < MOST_ROWS:
+            rows[key] = row
+    return rows
 
 
 def part_count(first: Mapping[str, Any] | None) -> int:
@@ -133,9 +145,7 @@ def row_bytes(triple: Triple) -> int:
     return 80 + len(json.dumps(triple).encode())
 
 
-@lru_cache(maxsize=4096)
-def _row(text: str) -> tuple[Triple, str] | None:
-    """Return one triple of the table and when it was last used: the table is read again and again, its rows stay."""
+def _row(text: str) -> Row | None:
     try:
         key, value, effect, used = json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -143,4 +153,4 @@ def _row(text: str) -> tuple[Triple, str] | None:
     if not all(isinstance(part, str) for part in (key, value, effect, used)):
         return None
     triple = Triple(key, value, effect)
-    return (triple, used) if triple.valid else None
+    return Row(text, triple, used, row_bytes(triple)) if triple.valid else None

@@ -34,9 +34,10 @@ from weir.lowering.triples import (
     MOST_ROWS,
     MOST_TABLE_BYTES,
     WELL_KNOWN,
+    Row,
     Triple,
     part_count,
-    read_table,
+    read_rows,
     row_bytes,
     table_data,
     table_key,
@@ -60,6 +61,7 @@ class _Part:
     """One ConfigMap of the table."""
 
     version: int = 0
+    read: dict[str, Row] = field(default_factory=dict)
     rows: dict[Triple, str] = field(default_factory=dict)
     size: int = 0
 
@@ -101,8 +103,9 @@ class KnownTriples:
         part = self._parts[number]
         if version < part.version or (version and version == part.version):
             return  # an answer that was overtaken by a later one, or nothing new
-        rows = read_table(config_map)
-        part.version, part.rows, part.size = version, rows, sum(map(row_bytes, rows))
+        part.version, part.read = version, read_rows(config_map, part.read)
+        part.rows = {row.triple: row.used for row in part.read.values()}
+        part.size = sum(row.size for row in part.read.values())
         before, self._table = self._table, {}
         for each in self._parts:
             self._table |= each.rows

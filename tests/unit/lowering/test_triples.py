@@ -6,7 +6,7 @@ from weir.lowering.triples import (
     WELL_KNOWN,
     Triple,
     new_triples,
-    read_table,
+    read_rows,
     table_data,
     table_key,
     triples_of,
@@ -36,11 +36,22 @@ def test_kubernetes_own_are_known_from_the_beginning():
 
 def test_the_table_gives_back_what_was_written_and_survives_damage():
     data = table_data([A, B], "2026-01-01T00:00:00Z")
-    assert read_table({"data": {**data, "x": "[", "y": "[1,2,3,4]", "z": "[]"}}) == {
+    rows = read_rows({"data": {**data, "x": "[", "y": "[1,2,3,4]", "z": "[]"}}, {})
+    assert {row.triple: row.used for row in rows.values()} == {
         A: "2026-01-01T00:00:00Z",
         B: "2026-01-01T00:00:00Z",
     }
-    assert read_table(None) == {}
+    assert read_rows(None, rows) == {}
+
+
+def test_rows_that_stand_there_unchanged_are_not_read_again():
+    before = read_rows({"data": table_data([A, B], "2026-01-01T00:00:00Z")}, {})
+    data = table_data([A], "2026-01-02T00:00:00Z") | table_data([B], "2026-01-01T00:00:00Z")
+    rows = read_rows({"data": data}, before)
+    assert rows[table_key(B)] is before[table_key(B)]
+    assert rows[table_key(A)].used == "2026-01-02T00:00:00Z"
+    forged = {table_key(A): data[table_key(B)]}
+    assert read_rows({"data": forged}, before) == {}, "a row under another's key"
 
 
 def test_a_triple_has_one_key_for_all_operators_and_versions_of_them():
