@@ -22,6 +22,7 @@ from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.registry.conversion import to_storage
 from weir.customresources.served import CustomResourceKind
 from weir.objects.autoscaler_versions import without_carried
+from weir.objects.defaults.apps import TEMPLATE_GENERATION
 from weir.objects.kind import Kind
 from weir.objects.times import TimeError, parse_time
 from weir.values.json_path import JsonPath, JsonPathError, TooManyVisits, Visits
@@ -147,7 +148,6 @@ def _cell(form: str, value: Any, now: float) -> Any:
 
 
 META = "meta.k8s.io/v1"
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 API_SERVICE = "APIService"
 INCLUDES = ("", "Metadata", "Object", "None")
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 
 from weir.apiserver.strategies.core.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
+from weir.objects.defaults.apps import TEMPLATE_GENERATION
 from weir.objects.kind import Kind
 from weir.values.integer import IntegerError, parse_int64
-
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class TemplateStrategy(Strategy):
