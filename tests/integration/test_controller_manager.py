@@ -35,7 +35,7 @@ def manager(cluster, identity):
 
 async def status(controllers, path):
     head = read_head(f"GET {path} HTTP/1.1\r\n\r\n".encode())
-    return (await PageSite(controllers.pages()).answer(head, b"")).code
+    return (await PageSite(controllers.pages()).answer(head, b"")).status
 
 
 def elected(controllers):

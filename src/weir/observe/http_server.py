@@ -50,7 +50,7 @@ class Limits:
 class Answer(NamedTuple):
     """A response."""
 
-    code: int
+    status: int
     content_type: str
     body: bytes
     headers: Mapping[str, str] = {}
@@ -332,7 +332,7 @@ def read_head(head: bytes, certificate: Mapping[str, Any] = {}) -> Head:
 
 def _head_of(answer: Answer, *, close: bool) -> bytes:
     lines = [
-        f"HTTP/1.1 {answer.code} {HTTPStatus(answer.code).phrase}",
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
         f"Content-Type: {answer.content_type}",
         f"Content-Length: {len(answer.body)}",
         *(f"{name}: {value}" for name, value in answer.headers.items()),

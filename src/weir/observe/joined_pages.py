@@ -69,7 +69,7 @@ def joined_pages(own: Mapping[str, Callable[[], bytes]], others: Mapping[str, in
     async def together() -> Page:
         names = [*own, *others]
         found = await asyncio.gather(*map(one, names))
-        texts = {name: page.body for name, page in zip(names, found, strict=True) if page.code == 200}
+        texts = {name: page.body for name, page in zip(names, found, strict=True) if page.status == 200}
         return Page(200, CONTENT_TYPE, join(texts))
 
     async def health() -> Page:
