@@ -11,9 +11,8 @@ from functools import wraps
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from weir.observe.endpoint import Page
-
 if TYPE_CHECKING:
+    from weir.observe.endpoint import Page
     from weir.observe.metrics import Family, HistogramChild
     from weir.scheduler.framework import Extensions
 
@@ -63,6 +62,8 @@ class PluginProfiler:
 
     def page(self) -> Page:
         """Return a table of the plugins, the one that took most time first."""
+        from weir.observe.endpoint import Page  # a server needs POSIX, which the scheduler's decisions do not
+
         rows = sorted(
             (
                 (child.sum, child.count, plugin, point)
