@@ -10,10 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "weir"
-#: Packages whose docstrings and names still have to follow. A package leaves this list with its last offender.
-PENDING = {
-    "whatif",
-}
 LABELS = ("What surprises:", "Not here:")
 COMPONENT = re.compile(r"`component: what changed`")
 
@@ -79,12 +75,8 @@ def offences(banned: frozenset[str]) -> Iterator[tuple[str, str]]:
                 yield path, f"{name} is named {word!r}"
 
 
-def package_of(path: str) -> str:
-    return next((name for name in PENDING if path.startswith(f"{name}/")), "")
-
-
 def test_modules_state_and_definitions_have_plain_names():
-    wrong = [f"{path}: {what}" for path, what in offences(banned_words()) if not package_of(path)]
+    wrong = [f"{path}: {what}" for path, what in offences(banned_words())]
     assert not wrong, "\n".join(wrong)
 
 
@@ -94,11 +86,6 @@ def test_modules_of_tests_benchmarks_and_tools_state():
     heads = {path: re.match(r'(?:#.*\n)*"""(.*?)"""', text, re.DOTALL) for path, text in texts.items()}
     asking = [path for path, head in heads.items() if head and opens_with_a_question(head[1])]
     assert sum(map(bool, heads.values())) > 500 and asking == []
-
-
-def test_packages_leave_the_pending_list_when_they_are_done():
-    left = {package_of(path) for path, _ in offences(banned_words())}
-    assert not PENDING - left, f"done, take them out of PENDING: {sorted(PENDING - left)}"
 
 
 def test_the_rules_are_written_down():

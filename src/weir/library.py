@@ -124,10 +124,10 @@ def what_if(
     *cluster* is what `load` returned, documents, or one List document. Raises ValueError for a change that cannot be
     made.
     """
-    from weir.whatif.run import Asked
+    from weir.whatif.run import WhatIfOptions
     from weir.whatif.run import what_if as run
 
-    asked = Asked(Gates.of(gates), now or datetime.now(UTC), until, seed)
+    asked = WhatIfOptions(Gates.of(gates), now or datetime.now(UTC), until, seed)
     if isinstance(cluster, Snapshot):
         return cluster.held.loaded.what_if(changes, asked)
     documents: list[Any] = [dict(cluster)] if isinstance(cluster, Mapping) else list(cluster)

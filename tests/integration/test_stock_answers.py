@@ -23,7 +23,7 @@ from weir.simulation.cluster import Cluster
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import Apply, Nodes, Rollout, Taint, TaintEdit
 from weir.whatif.report import report
-from weir.whatif.run import Asked
+from weir.whatif.run import WhatIfOptions
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BELOW = {"key": "sla", "operator": "Lt", "value": "960", "effect": "NoExecute", "tolerationSeconds": 30}
@@ -100,7 +100,7 @@ def stock():
 
 def answer(held, change):
     """Return what becomes of the workloads; pods have other names in the two clusters."""
-    forecast = held.loaded.what_if([change], Asked(ALL_FEATURES, NOW))
+    forecast = held.loaded.what_if([change], WhatIfOptions(ALL_FEATURES, NOW))
     return report(forecast, ALL_FEATURES, {}, [])["workloads"]
 
 

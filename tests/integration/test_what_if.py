@@ -14,7 +14,7 @@ from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.node_classes import NodeClass
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import Change, Cordon, DeleteNode, Drain, Label, Nodes, Scale, Taint, TaintEdit
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 Document = dict[str, Any]
 AHEAD = 240.0
@@ -128,7 +128,7 @@ def test_the_same_pods_leave_at_the_same_time_and_end_in_the_same_places(seed):
         documents = snapshot(cluster)
         made = change(rng)
         there = {f"default/{pod['metadata']['name']}" for pod in cluster.list("Pod")}
-        asked = Asked(ALL_FEATURES, cluster.now, AHEAD, seed)
+        asked = WhatIfOptions(ALL_FEATURES, cluster.now, AHEAD, seed)
         copies: list[Counter[tuple[str, str, str]]] = []
         forecast = what_if(documents, [made], asked, at_the_end=lambda copy: copies.append(ends(copy)))
         began, left = cluster.now, {}
@@ -150,7 +150,7 @@ def test_the_same_pods_leave_at_the_same_time_and_end_in_the_same_places(seed):
 def test_pods_that_cannot_be_touched_may_be_left_out(seed):
     cluster, rng = living(seed)
     with cluster:
-        documents, asked = snapshot(cluster), Asked(ALL_FEATURES, cluster.now, AHEAD, seed)
+        documents, asked = snapshot(cluster), WhatIfOptions(ALL_FEATURES, cluster.now, AHEAD, seed)
     made = change(rng)
     said = []
     for leave_out in (False, True):
@@ -188,7 +188,7 @@ def test_only_who_may_be_touched_lives_in_the_copy():
     what_if(
         documents,
         [Cordon(Nodes(("n-0",)))],
-        Asked(ALL_FEATURES, now, 60.0),
+        WhatIfOptions(ALL_FEATURES, now, 60.0),
         at_the_end=lambda copy: alive.append({pod["metadata"]["name"] for pod in copy.list("Pod")}),
         leave_out=True,
     )
@@ -223,7 +223,7 @@ def test_a_pod_left_out_is_pushed_out_by_a_more_important_one_all_the_same():
             cluster.advance(5)
         documents, now = snapshot(cluster), cluster.now
     evicting = Taint(Nodes(("a",)), (TaintEdit(parse_taint("hot:NoExecute")),))
-    found = what_if(documents, [evicting], Asked(ALL_FEATURES, now, AHEAD), leave_out=True)
+    found = what_if(documents, [evicting], WhatIfOptions(ALL_FEATURES, now, AHEAD), leave_out=True)
     assert {one.pod.partition("-")[0]: one.cause.why.value for one in found.leaving} == {
         "default/w0": "taint",
         "default/w1": "preemption",

@@ -22,7 +22,7 @@ from weir.lowering import webhooks
 from weir.objects.kinds import by_kind
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import Nodes, Taint, TaintEdit
-from weir.whatif.run import Asked
+from weir.whatif.run import WhatIfOptions
 
 #: The last that can happen in a scenario, and a while.
 LAST_SECONDS = 5.0
@@ -269,7 +269,7 @@ async def foreseen_and_found(folder: Path, value: str) -> tuple[set[str], set[st
         )
         change = Taint(Nodes(("m1",)), (TaintEdit(parse_taint(f"sla={value}:NoExecute")),))
         forecast = await asyncio.to_thread(
-            held.loaded.what_if, [change], Asked(ALL_FEATURES, datetime.now(UTC))
+            held.loaded.what_if, [change], WhatIfOptions(ALL_FEATURES, datetime.now(UTC))
         )
         await made.taint("m1", sla(value))
         await asyncio.sleep(LAST_SECONDS)

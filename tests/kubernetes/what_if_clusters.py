@@ -33,7 +33,7 @@ from weir.simulation.cluster import Cluster
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import Change, Cordon, DeleteNode, Drain, Label, Nodes, Scale, Taint, TaintEdit
 from weir.whatif.forecast import Forecast
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 Document = dict[str, Any]
 Ends = Counter[tuple[str, str, str]]
@@ -274,7 +274,9 @@ def _foresee(each: Small, held: list[Document], now: datetime) -> None:
         def keep(copy: Cluster, copies: list[Ends] = copies) -> None:
             copies.append(ends(copy.list("Pod")))
 
-        forecast = what_if(own, [each.change], Asked(GATES, now, AHEAD_SECONDS, seed), at_the_end=keep)
+        forecast = what_if(
+            own, [each.change], WhatIfOptions(GATES, now, AHEAD_SECONDS, seed), at_the_end=keep
+        )
         each.foreseen.append((forecast, copies[0]))
 
 

@@ -28,7 +28,7 @@ from weir.whatif.changes import (
     TaintEdit,
 )
 from weir.whatif.forecast import Forecast
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 Document = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -443,7 +443,7 @@ def differences(seed: int) -> dict[str, tuple[Any, Any]]:
     answers = []
     for options in ({"control_plane": False}, {"control_plane": True}, {"leave_out": True}):
         documents, made = cluster(seed)
-        asked = Asked(ALL_FEATURES, NOW, AHEAD_SECONDS, seed)
+        asked = WhatIfOptions(ALL_FEATURES, NOW, AHEAD_SECONDS, seed)
         there = {f"default/{each['metadata']['name']}" for each in documents if each["kind"] == "Pod"}
         answers.append(summary(what_if(documents, [made], asked, **options), there))
     forecast, living, apart = answers

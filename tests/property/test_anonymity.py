@@ -19,7 +19,7 @@ from weir.objects.redaction import Redaction
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import Cordon, Drain, Nodes, Taint, TaintEdit
 from weir.whatif.forecast import Forecast
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 from weir.world import World
 
 Document = dict[str, Any]
@@ -73,7 +73,7 @@ def test_what_if_says_the_same_of_an_anonymous_snapshot(seed: int, change: Any, 
     documents, _ = cluster(seed)
     node = [each["metadata"]["name"] for each in documents if each["kind"] == "Node"][which]
     others, table = sent(documents)
-    asked = Asked(ALL_FEATURES, NOW, 600.0)
+    asked = WhatIfOptions(ALL_FEATURES, NOW, 600.0)
     found = what_if(documents, [change(Nodes((node,)))], asked)
     again = what_if(others, [change(Nodes((table[node],)))], asked)
     assert sum(one.wanted for one in found.leaving) == sum(one.wanted for one in again.leaving)

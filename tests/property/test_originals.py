@@ -21,7 +21,7 @@ from weir.lowering.triples import Triple
 from weir.taints.toleration import find_tolerating
 from weir.whatif.changes import Nodes, Taint, TaintEdit
 from weir.whatif.report import report
-from weir.whatif.run import Asked
+from weir.whatif.run import WhatIfOptions
 
 KEYS = ("sla", "kernel")
 VALUES = ("", "49", "50", "900", "950", "0950", "high", "1.2.3", "v1.3.0")
@@ -304,7 +304,7 @@ def answers(documents, change):
     held = ClusterObjects.of((("the cluster", each) for each in documents), keep_gate=False)
     replicas = next(each for _, each in held.documents if each["kind"] == "ReplicaSet")
     explained = explain(Subject.of(replicas), held.world(), ALL_FEATURES)
-    forecast = held.loaded.what_if([change], Asked(ALL_FEATURES, NOW, until=120.0))
+    forecast = held.loaded.what_if([change], WhatIfOptions(ALL_FEATURES, NOW, until=120.0))
     return explained.fits, explained.attempt.message, report(forecast, ALL_FEATURES, {}, [])
 
 

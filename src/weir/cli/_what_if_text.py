@@ -51,7 +51,7 @@ def text(
         yield from colored(f"{note}.", "reset" if note.startswith(ORDER) else BAD, bold=True)
     loops = found.circles if show_all else found.circles[:_LOOPS]
     for circle in loops:
-        yield from colored(words.circle(circle), BAD, bold=True)
+        yield from colored(words.eviction_loop(circle), BAD, bold=True)
     if more := len(found.circles) - len(loops):
         are = "is" if more == 1 else "are"
         yield from colored(
@@ -77,7 +77,9 @@ def text(
             yield ""
             yield f"{title}:"
             yield from _grouped(
-                words.turn_pods(turns) if show_all else words.turn_rows(turns), show_all, width
+                words.schedulability_pod_rows(turns) if show_all else words.schedulability_rows(turns),
+                show_all,
+                width,
             )
     if found.budgets:
         yield ""

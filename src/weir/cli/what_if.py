@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weir.whatif.changes import Change
     from weir.whatif.forecast import Forecast
     from weir.whatif.horizon import Tick
-    from weir.whatif.run import Asked
+    from weir.whatif.run import WhatIfOptions
 
 Document = dict[str, Any]
 
@@ -158,7 +158,7 @@ def _ask(
     from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
     from weir.client.snapshot import WHAT_IF
     from weir.whatif.report import report
-    from weir.whatif.run import Asked
+    from weir.whatif.run import WhatIfOptions
 
     horizon = read_seconds(until, "--until")
     held = readable(read_cluster(where, WHAT_IF, stream=True, keep_gate=False))
@@ -171,7 +171,7 @@ def _ask(
     unmeasured = unmeasured_nodes(held)
 
     def answer(gates: Gates) -> Forecast:
-        return run_copy(held, asked_changes, Asked(gates, now, horizon, seed, explain))
+        return run_copy(held, asked_changes, WhatIfOptions(gates, now, horizon, seed, explain))
 
     def machine(found: Forecast, gates: Gates) -> Document:
         return report(found, gates, known.report(), list(not_considered(found, unread)))
@@ -277,7 +277,7 @@ def _pod_shapes(held: ClusterObjects) -> Iterator[Document]:
 
 
 def run_copy(
-    held: ClusterObjects, asked_changes: Sequence[Change], asked: Asked, tick: Tick | None = None
+    held: ClusterObjects, asked_changes: Sequence[Change], asked: WhatIfOptions, tick: Tick | None = None
 ) -> Forecast:
     """Return what the changes come to in a copy; what cannot be done or read is an error with its place.
 

@@ -37,7 +37,7 @@ from weir.whatif import changes as made
 from weir.whatif.forecast import Forecast
 from weir.whatif.horizon import Tick
 from weir.whatif.report import report
-from weir.whatif.run import HOUR, Asked
+from weir.whatif.run import HOUR, WhatIfOptions
 
 Document = dict[str, Any]
 MOST_TICKS: Final = 60
@@ -208,7 +208,7 @@ def foresee(seen: ClusterView, question: Question, tick: Tick | None = None) -> 
     unread = [each.plural for each in seen.held.missing]
 
     def answer(gates: Gates) -> Forecast:
-        return run_copy(seen.held, [question.change(gates)], Asked(gates, now, question.until), tick)
+        return run_copy(seen.held, [question.change(gates)], WhatIfOptions(gates, now, question.until), tick)
 
     def machine(found: Forecast, gates: Gates) -> Document:
         return report(found, gates, seen.known.report(), list(not_considered(found, unread)))

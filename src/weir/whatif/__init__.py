@@ -1,1 +1,1 @@
-"""What would a change to the cluster do? The components themselves, run on a copy of it under virtual time."""
+"""Predicts what a change does to a cluster: the components themselves run on a copy of it under virtual time."""

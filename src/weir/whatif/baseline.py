@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from weir.whatif.forecast import Budget, Forecast, Leaving, Workload
+from weir.whatif.forecast import Budget, EvictedPod, Forecast, Workload
 
 #: Two runs that differ by a change elsewhere may differ by this much in when a pod leaves.
 _SAME_TIME: Final = timedelta(seconds=1.5)
@@ -26,7 +26,7 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
     budgets = set(map(_budget_key, baseline.budgets))
     helped, hindered = ({turn.pod for turn in turns} for turns in (baseline.helped, baseline.hindered))
 
-    def is_new(one: Leaving) -> bool:
+    def is_new(one: EvictedPod) -> bool:
         if one.workload in loops and one.cause.say(where=False) in loops[one.workload]:
             return False
         before = departures.get(one.pod)
@@ -57,8 +57,8 @@ def only_the_change(forecast: Forecast, baseline: Forecast) -> Forecast:
 
 def without_a_change(forecast: Forecast) -> Forecast:
     """Return the forecast of time that passes: pods that a taint drives out, which was there, leave anyway."""
-    own: list[Leaving] = []
-    anyway: list[Leaving] = []
+    own: list[EvictedPod] = []
+    anyway: list[EvictedPod] = []
     for one in forecast.leaving:
         (anyway if one.cause.anyway else own).append(one)
     return replace(forecast, leaving=tuple(own), leaving_anyway=tuple(anyway))
@@ -70,7 +70,7 @@ def _only_loops(forecast: Forecast, loops: Collection[str]) -> bool:
 
 
 def _loops_anyway(
-    forecast: Forecast, baseline: Forecast, leaving: Sequence[Leaving]
+    forecast: Forecast, baseline: Forecast, leaving: Sequence[EvictedPod]
 ) -> dict[str, frozenset[str]]:
     """Return the workloads that loop anyway, if for another value, and none of whose pods is among *leaving*."""
     before, own = {each.workload for each in baseline.circles}, {one.workload for one in leaving}
@@ -89,7 +89,7 @@ def _same_loops(forecast: Forecast, baseline: Forecast) -> dict[str, frozenset[s
 
 
 def _own_rows(
-    forecast: Forecast, baseline: Forecast, leaving: Sequence[Leaving], loops: Collection[str]
+    forecast: Forecast, baseline: Forecast, leaving: Sequence[EvictedPod], loops: Collection[str]
 ) -> Iterator[Workload]:
     """Yield the rows of workloads that fare otherwise with the change, with what of each happens anyway.
 

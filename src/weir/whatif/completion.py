@@ -1,11 +1,9 @@
-"""What must a snapshot hold before a cluster can live on it? What dumps leave out, put back.
+"""Completes a snapshot with what dumps leave out, so that a cluster can run on it.
 
 A dump is rarely whole: `kubectl get nodes,pods -A` has no owners, no service accounts, no priority classes. In the copy
 they must be there, or their pods would be collected as garbage and new ones refused. An owner that was not collected is
-made up from its pods: as many as there are now, alike. What a snapshot does not say is not held against a node or pod:
+inferred from its pods: as many as there are now, alike. What a snapshot does not say is not held against a node or pod:
 room on nodes without allocatable, volumes and devices when none were collected.
-Not here: reading the objects (weir.whatif.snapshot), whose pods are (weir.whatif.missing_owners), what they name
-(weir.whatif.pod_references), running the copy (weir.whatif.run).
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _PLENTY: Final = {
     "pods": str(2**30),
 }
 _PLENTY_OF_THE_REST: Final = str(2**40)
-#: The condition reported for a pod that runs, where nobody wrote what its kubelet says.
+#: The condition reported for a pod that runs, where its kubelet's report is missing.
 _READY: Final = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 

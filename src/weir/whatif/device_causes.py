@@ -1,8 +1,7 @@
-"""Why does a taint of its devices drive a pod out? As the controller that deletes it has decided, at that moment.
+"""The cause of an eviction by a device taint, as decided by the controller that deletes the pod.
 
-What surprises: it is asked while the pod is being deleted. A moment before, the change may not have been made whole; a
-moment later the pod, its claim and the controller's decision are gone.
-Not here: why other pods go (weir.whatif.history), what the controller decides by (weir.devices.eviction).
+Valid only while the pod is being deleted: a moment before, the change may not have been made whole; a moment later the
+pod, its claim and the controller's decision are gone. Other causes are in weir.whatif.history.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, ViewError, read
 from weir.taints.toleration import untolerated
-from weir.whatif.circles import DRIVEN, Circle, WorkloadOf
+from weir.whatif.eviction_loops import DRIVEN, EvictionLoop, WorkloadOf
 from weir.whatif.history import Cause, History, PodLife, Why, after
 from weir.whatif.upgrade_order import ORDER
 
@@ -24,17 +24,15 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Leaving:
-    """A pod that was there and has to go, and what becomes of it."""
+class EvictedPod:
+    """An evicted pod, and what becomes of it."""
 
     pod: str
     node: str
     after: timedelta
     cause: Cause
-    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod nobody owns
-    workload: (
-        str  #: what people call it: the Deployment above the ReplicaSet, the pod itself when nobody owns it
-    )
+    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod without an owner
+    workload: str  #: its title: the Deployment above the ReplicaSet, the pod itself if it has no owner
     goes_to: str = ""  #: the node of what was made in its place
     again_after: timedelta | None = None  #: when that has to leave too, counted from when it got its node
     ends_on: str = ""  #: where the last one made in its place runs at the end
@@ -50,8 +48,8 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A pod that waited before the change, and no longer does; or the other way round."""
+class SchedulabilityChange:
+    """A pod that becomes schedulable by the change, or unschedulable."""
 
     pod: str
     node: str
@@ -72,7 +70,7 @@ class LockedOut:
 
 @dataclass(frozen=True)
 class Workload:
-    """What the change does to one workload, or to one pod nobody owns."""
+    """What the change does to one workload, or to one pod without an owner."""
 
     name: str  #: `namespace/Kind/name`
     before: int  #: pods that ran before the change
@@ -86,7 +84,7 @@ class Workload:
     first: timedelta = timedelta()
     moves: tuple[tuple[str, str, int], ...] = ()  #: from, to, how many
     causes: tuple[str, ...] = ()
-    circle: Circle | None = None
+    circle: EvictionLoop | None = None
     loops_anyway: bool = False  #: whether it is evicted in the same loop without the change
     anyway: int = 0  #: how many of `pods` leave at the same time without the change
     lost_anyway: int = 0  #: how many of `lost` are lost without the change, too
@@ -120,13 +118,13 @@ class Forecast:
 
     said: tuple[str, ...]  #: the changes, as commands
     changed: tuple[str, ...]  #: what they changed, `node/n1`
-    leaving: tuple[Leaving, ...] = ()
-    circles: tuple[Circle, ...] = ()
+    leaving: tuple[EvictedPod, ...] = ()
+    circles: tuple[EvictionLoop, ...] = ()
     workloads: tuple[Workload, ...] = ()  #: in the order of time
     staying: int = 0  #: pods on the changed nodes that stay
     locked_out: tuple[LockedOut, ...] = ()
-    helped: tuple[Turn, ...] = ()  #: waiting pods that run after the change
-    hindered: tuple[Turn, ...] = ()  #: pods that had found a place and have none any more
+    helped: tuple[SchedulabilityChange, ...] = ()  #: waiting pods that run after the change
+    hindered: tuple[SchedulabilityChange, ...] = ()  #: pods that were scheduled and are pending again
     budgets: tuple[Budget, ...] = ()
     room: Mapping[str, float] = field(
         default_factory=dict
@@ -139,14 +137,14 @@ class Forecast:
     story: tuple[str, ...] = ()  #: what happened to the pods that were asked about
     uids: Mapping[str, str] = field(default_factory=dict)  #: of the pods that leave
     differs: tuple[
-        Turn, ...
+        SchedulabilityChange, ...
     ] = ()  #: pods that find a place without the change, though the cluster says otherwise
 
     control_plane: str = ""  #: why a copy of the whole control plane was run; "": it was not
     ended_early: bool = False  #: so much went on that what comes after `looked` was not looked at
     later: tuple[tuple[str, timedelta], ...] = ()  #: pods that are to leave after `looked`, and when
     baseline: Forecast | None = field(default=None, repr=False)  #: of the cluster without the change
-    leaving_anyway: tuple[Leaving, ...] = ()  #: pods that go without the change, too
+    leaving_anyway: tuple[EvictedPod, ...] = ()  #: pods that go without the change, too
 
     @property
     def touches(self) -> bool:
@@ -167,7 +165,7 @@ class Forecast:
         return len(self.leaving_anyway)
 
     @property
-    def lost(self) -> tuple[Leaving, ...]:
+    def lost(self) -> tuple[EvictedPod, ...]:
         return tuple(one for one in self.leaving if one.lost)
 
     @property
@@ -177,15 +175,17 @@ class Forecast:
 
     @property
     def bad(self) -> bool:
-        """Whether somebody should think again."""
+        """Whether the change should be reconsidered."""
         blocked = any(budget.blocks for budget in self.budgets)
         before = any(not note.startswith(ORDER) for note in self.notes)
         return bool(self.lost or self.others_lost or self.circles or self.hindered or blocked or before)
 
 
-def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle] = ()) -> Iterator[Leaving]:
-    """Yield the pods that were there and had to go, in the order they went."""
-    circling = {each.workload for each in circles}
+def evictions(
+    history: History, workload_of: WorkloadOf, loops: Iterable[EvictionLoop] = ()
+) -> Iterator[EvictedPod]:
+    """Yield the pods that existed before the change and were evicted, in the order of eviction."""
+    looping = {each.workload for each in loops}
     there = [life for life in history.there_at_the_change() if life.left is not None]
     for life in sorted(there, key=lambda each: (each.left or 0.0, each.key)):
         assert life.left is not None
@@ -196,7 +196,7 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
         again = _again_after(history, instead) if instead is not None else None
         ends_on = last.node if last is not life and last.runs else ""
         wanted = _is_wanted(life)
-        yield Leaving(
+        yield EvictedPod(
             life.key,
             life.node,
             after(life.left),
@@ -208,7 +208,7 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
             ends_on,
             "" if ends_on else _why_nowhere(history, life, last),
             wanted,
-            workload_of(life) in circling and again is not None,
+            workload_of(life) in looping and again is not None,
             after(instead.bound) if instead is not None and instead.bound is not None else None,
         )
 
@@ -254,13 +254,13 @@ def _why_nowhere(history: History, life: PodLife, last: PodLife) -> str:
 
 
 def workloads(
-    history: History, workload_of: WorkloadOf, circles: list[Circle], seated: Mapping[str, int]
+    history: History, workload_of: WorkloadOf, loops: list[EvictionLoop], seated: Mapping[str, int]
 ) -> list[Workload]:
     """Return the workloads that the change touched, by time; *seated* of an owner's pods only take room."""
     groups: dict[str, list[PodLife]] = {}
     for life in history.lives.values():
         groups.setdefault(workload_of(life), []).append(life)
-    circling = {circle.workload: circle for circle in circles}
+    looping = {loop.workload: loop for loop in loops}
     found = []
     for name, lives in groups.items():
         gone = [life for life in lives if _had_to_go(life)]
@@ -298,12 +298,12 @@ def workloads(
                 len(gone),
                 _lowest(lives, before),
                 len(new_waiting),
-                max(len(lost), len(new_waiting)) if name not in circling else 0,
+                max(len(lost), len(new_waiting)) if name not in looping else 0,
                 why,
                 min((after(life.left or 0.0) for life in gone), default=timedelta()),
                 tuple((start, end, count) for (start, end), count in moves.most_common()),
                 tuple(dict.fromkeys(life.cause.say(where=False) for life in gone if life.cause is not None)),
-                circling.get(name),
+                looping.get(name),
             )
         )
     return sorted(found, key=lambda each: each.order)
@@ -362,10 +362,10 @@ def budgets(history: History, blocked: Mapping[str, str], ended: float) -> Itera
             )
 
 
-def staying(
+def unaffected(
     history: History, changed: Collection[str], workload_of: WorkloadOf, before: Gates, gates: Gates
 ) -> tuple[int, list[LockedOut]]:
-    """Return how many pods stay on the changed nodes, and who stays somewhere and could not come back once gone.
+    """Return how many pods stay on the changed nodes, and the pods that stay but could not be scheduled there again.
 
     *before* and *gates* are the scheduler's before and after the change.
     """
@@ -392,17 +392,19 @@ def staying(
     return stay, sorted(locked, key=lambda each: each.pod)
 
 
-def turns(history: History, waited: set[str], workload_of: WorkloadOf) -> tuple[list[Turn], list[Turn]]:
-    """Return the pods that *waited* before the change and run after it, and those that had a place and lost it."""
-    helped, hindered = [], []
+def schedulability_changes(
+    history: History, waited: set[str], workload_of: WorkloadOf
+) -> tuple[list[SchedulabilityChange], list[SchedulabilityChange]]:
+    """Return the pods of *waited* that are newly schedulable, and those that are newly unschedulable."""
+    newly_schedulable, newly_unschedulable = [], []
     for life in history.lives.values():
         if life.uid not in waited:
             continue
         last = life.last
         if life.bound is not None and life.bound >= 0.0 and last.runs:
             before = history.waited_for.get(life.uid, "")
-            helped.append(Turn(life.key, last.node, "", workload_of(life), before))
+            newly_schedulable.append(SchedulabilityChange(life.key, last.node, "", workload_of(life), before))
         elif life.bound is not None and life.bound < 0.0 and not last.runs:
             why = _why_nowhere(history, life, last)
-            hindered.append(Turn(life.key, life.node, why, workload_of(life)))
-    return helped, hindered
+            newly_unschedulable.append(SchedulabilityChange(life.key, life.node, why, workload_of(life)))
+    return newly_schedulable, newly_unschedulable

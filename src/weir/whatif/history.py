@@ -1,11 +1,9 @@
-"""What happened to the pods of the copy, and when? Every pod's life, written down as it is lived.
+"""The history of every pod in a copy: when it was created, bound, running, evicted and deleted, and why.
 
-Each write to a pod is seen at its time: made, bound, running, picked to go, gone. Why a pod went is what the component
-that removed it wrote on it (its DisruptionTarget condition); of a taint, which one by the node's taints of then.
-Afterwards each pod that went is paired with the one made in its place: a StatefulSet's by name, a DaemonSet's by node,
-any other owner's in the order they went.
-What surprises: a pod that failed on its node has gone too, though its object stays.
-Not here: what is worth saying about it (weir.whatif.forecast).
+Each write to a pod is observed at its time. Why a pod was evicted is what the component that removed it wrote on it
+(its DisruptionTarget condition); of a taint, which one by the node's taints at that time. Afterwards each evicted pod
+is paired with its replacement: a StatefulSet's by name, a DaemonSet's by node, any other owner's in the order of
+eviction. A pod that failed on its node counts as evicted, though its object stays.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ class PodLife:
     namespace: str
     name: str
     uid: str
-    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod nobody controls
+    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod without a controller
     owner_uid: str
     made: float
     came: int  #: which of all writes to pods made it
@@ -168,20 +166,20 @@ class History:
                     setattr(life, name, value - shift)
         self.writes, self.departures, self.last_change = 0, 0, 0.0
 
-    def saw_node(self, now: datetime, old: Document | None, new: Document | None) -> None:
+    def observe_node(self, now: datetime, old: Document | None, new: Document | None) -> None:
         if new is not None:
             self.nodes[new["metadata"]["name"]] = new
         elif old is not None:
             self.nodes.pop(old["metadata"]["name"], None)
 
-    def saw_budget(self, now: datetime, old: Document | None, new: Document | None) -> None:
+    def observe_budget(self, now: datetime, old: Document | None, new: Document | None) -> None:
         status = (new or {}).get("status") or {}
         if new is not None and "desiredHealthy" in status:
             key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
             counts = (status.get("currentHealthy", 0), status["desiredHealthy"])
             self.budgets.setdefault(key, []).append((self._at(now), *counts))
 
-    def saw_pod(self, now: datetime, old: Document | None, new: Document | None) -> None:
+    def observe_pod(self, now: datetime, old: Document | None, new: Document | None) -> None:
         """Note what a write changed about a pod."""
         at = self._at(now)
         document = new or old
@@ -370,5 +368,5 @@ def _slot(life: PodLife) -> str:
 
 
 def after(seconds: float) -> timedelta:
-    """Return a time of the history as people are told it; what happens within milliseconds is at once."""
+    """Return a time of the history as it is printed; what happens within milliseconds is at once."""
     return timedelta(seconds=round(seconds, 3) if seconds > 0.0015 else 0.0)

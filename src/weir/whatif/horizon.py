@@ -15,7 +15,7 @@ from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.forecast.cluster import ForecastCluster
 from weir.whatif.changes.change import ChangedCluster
-from weir.whatif.circles import find_circles
+from weir.whatif.eviction_loops import find_eviction_loops
 from weir.whatif.forecast import Forecast
 from weir.whatif.history import History, PodLife
 from weir.whatif.words import title
@@ -35,15 +35,15 @@ LOOPING_WRITES: Final = 2_000
 MOST_WRITES_A_POD: Final = 50
 
 
-def nothing_happens(said: str, now: datetime, until: float) -> Forecast:
+def idle_forecast(said: str, now: datetime, until: float) -> Forecast:
     """Return the forecast of a cluster in which nothing can happen to any pod, as a look to the horizon says it."""
     looked = timedelta(seconds=until)
     rests = until > max(_STEPS)
     return Forecast((said,), (), at=now, looked=looked, settled=rests)
 
 
-class TooMuch(Exception):
-    """So much goes on in the copy that it is not waited for."""
+class TooManyWrites(Exception):
+    """The copy made more writes than the limit."""
 
 
 class Horizon:
@@ -67,18 +67,18 @@ class Horizon:
         self._cluster, self._history, self._workload_of, self._tick = cluster, history, workload_of, tick
         self._now, self._until = now, until
         self._most_writes = MOST_WRITES + MOST_WRITES_A_POD * pods
-        self.too_much = False
+        self.too_many_writes = False
         self.rests = False  #: whether all was quiet at the horizon
         # the latest time that was looked at, and the store's revision when it began
         self._moment = (cluster.clock.monotonic(), cluster.revision)
         cluster.clock.look = self._look
 
-    def patiently(self, act: Callable[[], None]) -> bool:
-        """Do it; return whether it came to an end before too much had happened."""
+    def run_bounded(self, act: Callable[[], None]) -> bool:
+        """Run *act*; return whether it ended before the limit of writes."""
         try:
             act()
-        except TooMuch:
-            self.too_much = True
+        except TooManyWrites:
+            self.too_many_writes = True
             return False
         return True
 
@@ -98,10 +98,10 @@ class Horizon:
         if moment != self._moment[0]:
             self._moment = (moment, revision)
         if max(self._history.writes, revision - self._moment[1]) > self._most_writes:
-            raise TooMuch
+            raise TooManyWrites
 
     def pass_time(self) -> None:
-        """Let time pass until nothing goes on but circles, at most to the horizon."""
+        """Let time pass until only eviction loops go on, at most to the horizon."""
         history, cluster = self._history, self._cluster
         end, number = self._until, 0
         while (passed := (cluster.now - self._now).total_seconds()) < end:
@@ -111,7 +111,11 @@ class Horizon:
             number += 1
             history.last_seen = (cluster.now - self._now).total_seconds()
             self._tick(int(passed), int(end))
-            if history.departures > before and self._only_circles() and history.last_seen >= self._at_least:
+            if (
+                history.departures > before
+                and self._only_eviction_loops()
+                and history.last_seen >= self._at_least
+            ):
                 return
         if self._has_new_pods(end):
             cluster.advance(_PLACING_SECONDS)
@@ -128,19 +132,19 @@ class Horizon:
             for life in self._history.lives.values()
         )
 
-    def _only_circles(self) -> bool:
-        """Return whether nothing goes on any more but pods that go in circles."""
+    def _only_eviction_loops(self) -> bool:
+        """Return whether only eviction loops go on."""
         history = self._history
         history.pair()
-        circling = {
-            circle.workload
-            for circle in find_circles(history, self._workload_of)
-            if "/Job/" not in circle.workload  # a Job gives up some day
+        looping = {
+            loop.workload
+            for loop in find_eviction_loops(history, self._workload_of)
+            if "/Job/" not in loop.workload  # a Job gives up some day
         }
-        if not circling:
+        if not looping:
             return False
         if history.writes > LOOPING_WRITES:
-            self._suspend(circling)
+            self._suspend(looping)
         recent = history.last_change - _RECENTLY
         for life in history.lives.values():
             latest = max(
@@ -148,9 +152,9 @@ class Horizon:
                 for each in (life.made, life.bound, life.running, life.left, life.gone)
                 if each is not None
             )
-            if latest > recent and self._workload_of(life) not in circling:
+            if latest > recent and self._workload_of(life) not in looping:
                 return False
-        return not self._others_leave(circling)
+        return not self._others_are_evicted(looping)
 
     def due(self) -> dict[str, float]:
         """Return the pods that taints are to evict, and after how many seconds."""
@@ -160,38 +164,38 @@ class Horizon:
             first[pod] = min(seconds, first.get(pod, seconds))
         return first
 
-    def later(self, circling: set[str]) -> list[tuple[str, timedelta]]:
-        """Return the pods that are to leave after what was looked at, and when; those of loops apart."""
+    def later(self, looping: set[str]) -> list[tuple[str, timedelta]]:
+        """Return the pods to be evicted after the time looked at, and when; without those of loops."""
         stays = {
             life.key
             for life in self._history.lives.values()
-            if life.left is None and self._workload_of(life) not in circling
+            if life.left is None and self._workload_of(life) not in looping
         }
         found = {(pod, at) for pod, at in self._evictions() if pod in stays and at > self._cluster.now}
         return sorted(((pod, at - self._now) for pod, at in found), key=lambda each: (each[1], each[0]))
 
-    def _suspend(self, circling: set[str]) -> None:
+    def _suspend(self, looping: set[str]) -> None:
         """Leave the pods of workloads alone that are known to loop: they would use up the looking ahead."""
         if isinstance(self._cluster, ForecastCluster):
             lives = self._history.lives.values()
-            owners = {life.owner_uid for life in lives if self._workload_of(life) in circling} - {""}
+            owners = {life.owner_uid for life in lives if self._workload_of(life) in looping} - {""}
             self._history.suspended |= owners
             self._cluster.suspend_evictions(owners)
 
-    def _others_leave(self, circling: set[str]) -> bool:
-        """Return whether pods of other workloads have to leave before the horizon."""
+    def _others_are_evicted(self, looping: set[str]) -> bool:
+        """Return whether pods of other workloads are to be evicted before the horizon."""
         horizon = self._now + timedelta(seconds=self._until)
         driven_out = {pod for pod, at in self._evictions() if at <= horizon}
         nodes = self._history.nodes
         return any(
             life.left is None
             and (life.key in driven_out or (life.node != "" and life.node not in nodes))  # left to PodGC
-            and self._workload_of(life) not in circling
+            and self._workload_of(life) not in looping
             for life in self._history.lives.values()
         )
 
     def _evictions(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the pods that taints of nodes or devices drive out some day, and when."""
+        """Yield the pods that taints of nodes or devices will evict, and when."""
         for worker in self._cluster.plane.controllers.workers:
             if isinstance(worker.controller, TaintEviction):
                 for key, timer in worker.controller.timers.items():

@@ -1,8 +1,7 @@
-"""Whose are the pods whose owners were not collected? The owners are put in, and the revisions their pods are of.
+"""Adds the owners of pods that were not collected, and the revisions that the pods belong to.
 
 Without its owner a pod would be collected as garbage; without its revision it would be replaced. A ReplicaSet whose
-Deployment was collected gets that one's template, any other owner what its pods show.
-Not here: what a made-up owner says (weir.whatif.made_up_owners).
+Deployment was collected gets that one's template, any other owner what its pods show (weir.whatif.inferred_owners).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from weir.explain.phrases import counted
 from weir.objects.defaults import default
 from weir.objects.kinds import by_kind
 from weir.selectors.labels import from_object
-from weir.whatif.made_up_owners import daemon, job, owner_label, replicated, stateful
+from weir.whatif.inferred_owners import daemon, job, owner_label, replicated, stateful
 from weir.whatif.snapshot import Snapshot, owner_of
 
 Document = dict[str, Any]
@@ -45,7 +44,7 @@ def add_owners(snapshot: Snapshot) -> None:
     for (kind, namespace, _), pods in orphans.items():
         owner = owner_of(pods[0])
         assert owner is not None
-        found = _made_up(snapshot, kind, namespace, owner, pods)
+        found = _inferred_owner(snapshot, kind, namespace, owner, pods)
         if found is None:
             if kind not in ("Node",):
                 unknown.add(kind)
@@ -60,7 +59,7 @@ def add_owners(snapshot: Snapshot) -> None:
         snapshot.notes.append(f"what {', '.join(sorted(unknown))} do: weir does not run them")
 
 
-def _made_up(
+def _inferred_owner(
     snapshot: Snapshot, kind: str, namespace: str, owner: Document, pods: list[Document]
 ) -> Document | None:
     make = {

@@ -1,15 +1,14 @@
-"""What does a pod name that must be there? Its namespace, account and classes, and its volumes.
+"""Adds the objects that pods refer to: namespace, service account, classes and volumes.
 
-Without them an API server refuses the next pod like it. Claims are taken to be bound to volumes that go everywhere
-where none were collected.
-Not here: the owners of pods (weir.whatif.missing_owners).
+Without them an API server refuses the next pod like it. Claims are taken to be bound to volumes that every node can
+reach where none were collected.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weir.whatif.made_up_owners import class_of
+from weir.whatif.inferred_owners import class_of
 from weir.whatif.snapshot import Snapshot
 
 Document = dict[str, Any]
@@ -44,7 +43,7 @@ def add_named(snapshot: Snapshot, pod: Document) -> None:
 
 
 def _volume(snapshot: Snapshot, namespace: str, claim: str) -> None:
-    """Let a claim that nobody collected be bound to a volume that goes everywhere."""
+    """Bind a claim that was not collected to a volume that goes everywhere."""
     name = f"{namespace}-{claim}"
     amount = {"storage": "1Gi"}
     snapshot.ensure(

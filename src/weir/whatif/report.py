@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from weir.gates import Gates
-from weir.whatif.circles import Circle
-from weir.whatif.forecast import Forecast, Leaving, Workload
+from weir.whatif.eviction_loops import EvictionLoop
+from weir.whatif.forecast import EvictedPod, Forecast, Workload
 from weir.whatif.history import Cause
 from weir.whatif.words import headline, numbers
 
@@ -27,9 +27,9 @@ def report(
         "changed": list(found.changed),
         "lookedSeconds": found.looked.total_seconds(),
         "settled": found.settled,
-        "circles": [_circle(each) for each in found.circles],
+        "circles": [_eviction_loop(each) for each in found.circles],
         "workloads": [_workload(each) for each in found.workloads],
-        "leaving": [_leaving(one) for one in found.leaving],
+        "leaving": [_evicted_pod(one) for one in found.leaving],
         "staying": found.staying,
         "lockedOut": [each.pod for each in found.locked_out],
         "lockedOutBecause": [
@@ -69,7 +69,7 @@ def report(
     if found.ended_early:
         document["endedEarly"] = True
     if found.baseline is not None and found.baseline.circles:
-        document["circlesAnyway"] = [_circle(each) for each in found.baseline.circles]
+        document["circlesAnyway"] = [_eviction_loop(each) for each in found.baseline.circles]
     if found.control_plane:
         document["controlPlane"] = found.control_plane
     if found.differs:
@@ -95,7 +95,7 @@ def _cause(cause: Cause) -> Document:
     return {"cause": cause.why.value, "taint": taint, "toleratedSeconds": cause.tolerated_for}
 
 
-def _leaving(one: Leaving) -> Document:
+def _evicted_pod(one: EvictedPod) -> Document:
     return {
         "pod": one.pod,
         "node": one.node,
@@ -112,7 +112,7 @@ def _leaving(one: Leaving) -> Document:
     }
 
 
-def _circle(each: Circle) -> Document:
+def _eviction_loop(each: EvictionLoop) -> Document:
     return {
         "workload": each.workload,
         "nodes": list(each.nodes),

@@ -1,12 +1,10 @@
 """The answer to a what-if question: the cluster's future with the change, from the components' own decisions.
 
 The snapshot is held as it is under virtual time (weir.forecast.cluster; weir.simulation.cluster where a question needs
-a whole control plane). It settles for a moment, so that what was under way anyway is no news; the change is made; then
-time passes until nothing goes on any more but circles, or until the horizon.
-What surprises: pods that end by themselves never do here, for nobody knows when; a node that fell silent stays silent;
-new pods of a node that is well start after a second.
-Not here: how long is looked (weir.whatif.horizon), what the history comes to (weir.whatif.forecast), one pod's part in
-it (weir.whatif.story), which changes there are (weir.whatif.changes).
+a whole control plane). It settles for a moment, so that what was in progress anyway is not reported; the change is
+made; then time passes until only eviction loops go on, or until the horizon (weir.whatif.horizon). Pods that end by
+themselves never do here, since their duration is unknown; a node without heartbeats stays without; new pods of a Ready
+node start after a second.
 """
 
 from __future__ import annotations
@@ -34,26 +32,27 @@ from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
 from weir.whatif.baseline import only_the_change, without_a_change
-from weir.whatif.bystanders import Divided, Population, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.changes.change import ChangedCluster, needs_control_plane
-from weir.whatif.circles import find_circles, with_other_nodes
 from weir.whatif.completion import complete
 from weir.whatif.device_causes import device_cause
+from weir.whatif.eviction_loops import find_eviction_loops, with_other_nodes
 from weir.whatif.forecast import (
     Forecast,
-    Turn,
+    SchedulabilityChange,
     budgets,
-    leavings,
-    staying,
-    turns,
+    evictions,
+    schedulability_changes,
+    unaffected,
     workloads,
 )
 from weir.whatif.history import History, PodLife
-from weir.whatif.horizon import Horizon, Tick, nothing_happens
+from weir.whatif.horizon import Horizon, Tick, idle_forecast
+from weir.whatif.pod_records import whole
 from weir.whatif.room import room
 from weir.whatif.snapshot import owner_of
 from weir.whatif.story import story
+from weir.whatif.unaffected_pods import Divided, Population
 from weir.world import World, flatten
 
 Document = dict[str, Any]
@@ -62,7 +61,7 @@ Document = dict[str, Any]
 MANY: Final = 2_000
 SETTLE_SECONDS: Final = 10.0
 HOUR: Final = 3600.0
-#: Controllers that say nothing about where pods run, or that start what nobody can foresee.
+#: Controllers that say nothing about where pods run, or that start what cannot be predicted.
 WITHOUT: Final = (
     "*",
     "-endpoints",
@@ -80,7 +79,7 @@ WITHOUT: Final = (
     "-kube-apiserver-serving-clustertrustbundle-publisher",
 )
 _UNTIL_ENDED: Final = Life(run_seconds=math.inf)
-#: Events that the answer is read from; nobody reads the others.
+#: Events that the answer is read from; others are not kept.
 _TELLING: Final = frozenset({"FailedCreate"})
 NOT_CONSIDERED: Final = (
     "how long pods take to end and to start beyond a second; Jobs that finish and CronJobs that start meanwhile; "
@@ -89,7 +88,7 @@ NOT_CONSIDERED: Final = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class WhatIfOptions:
     """What is asked about a change, beside the change itself."""
 
     gates: Gates
@@ -111,7 +110,7 @@ def life_in_copy(node: Document) -> Life:
 def what_if(
     documents: Iterable[Document],
     changes: Sequence[Change],
-    asked: Asked,
+    asked: WhatIfOptions,
     tick: Tick | None = None,
     at_the_end: Callable[[ChangedCluster], None] | None = None,
     *,
@@ -151,7 +150,7 @@ class LoadedCluster:
     def what_if(
         self,
         changes: Sequence[Change],
-        asked: Asked,
+        asked: WhatIfOptions,
         tick: Tick | None = None,
         at_the_end: Callable[[ChangedCluster], None] | None = None,
         *,
@@ -168,7 +167,7 @@ class LoadedCluster:
             wait, followed = Wait(0.0), replace(asked, at_least=forecast.looked.total_seconds())
             reason = self._needs_control_plane([wait], control_plane)
             if self._population is not None and not reason and self._population.rests(asked.gates):
-                baseline = nothing_happens(wait.say(), asked.now, asked.until)
+                baseline = idle_forecast(wait.say(), asked.now, asked.until)
             else:
                 baseline = self._ask([wait], followed, reason, tick and partial(_tick, tick, 1))
             return only_the_change(forecast, baseline)
@@ -182,7 +181,7 @@ class LoadedCluster:
     def _ask(
         self,
         changes: Sequence[Change],
-        asked: Asked,
+        asked: WhatIfOptions,
         reason: str,
         tick: Tick | None = None,
         at_the_end: Callable[[ChangedCluster], None] | None = None,
@@ -209,7 +208,7 @@ def _tick(tick: Tick, before: int, done: int, total: int) -> None:
 def _run(
     divided: Divided,
     changes: Sequence[Change],
-    asked: Asked,
+    asked: WhatIfOptions,
     tick: Tick | None,
     at_the_end: Callable[[ChangedCluster], None] | None,
     control_plane: str,
@@ -225,7 +224,9 @@ def _run(
         return found, run.refused_priority
 
 
-def _copy(divided: Divided, documents: list[Document], asked: Asked, control_plane: str) -> ChangedCluster:
+def _copy(
+    divided: Divided, documents: list[Document], asked: WhatIfOptions, control_plane: str
+) -> ChangedCluster:
     """Return the cluster that the change is made to: objects under forecast, or a whole control plane."""
     start = asked.now - timedelta(seconds=SETTLE_SECONDS)
     if not control_plane:
@@ -250,7 +251,7 @@ def _copy(divided: Divided, documents: list[Document], asked: Asked, control_pla
         hosts=Hosts(selector="", report=False, life=life_in_copy),
         seats=divided.seats,
         event_reasons=_TELLING,
-        usage=UsageModel(share=None),  # what nobody measured is not known in the copy either
+        usage=UsageModel(share=None),  # what was not measured is not known in the copy either
     )
 
 
@@ -262,36 +263,36 @@ class _Run:
         cluster: ChangedCluster,
         documents: list[Document],
         changes: Sequence[Change],
-        asked: Asked,
+        asked: WhatIfOptions,
         tick: Tick,
     ) -> None:
         self._cluster, self._changes, self._asked = cluster, changes, asked
         self._history = history = History(asked.gates)
         self._above: dict[str, Document] = {}  # uid of a ReplicaSet or Job → its controller
-        people = sum(document["kind"] == "Pod" for document in documents)
+        pods = sum(document["kind"] == "Pod" for document in documents)
         self._horizon = Horizon(
-            cluster, history, asked.now, asked.until, people, self._workload_of, tick, asked.at_least
+            cluster, history, asked.now, asked.until, pods, self._workload_of, tick, asked.at_least
         )
         began = cluster.now
         history.device_cause = partial(device_cause, cluster, began)
         for document in documents:
             match document["kind"]:
                 case "Pod":
-                    history.saw_pod(began, None, document)
+                    history.observe_pod(began, None, document)
                 case "Node":
-                    history.saw_node(began, None, document)
+                    history.observe_node(began, None, document)
                 case "ReplicaSet":
-                    self._saw_owner(began, None, document)
+                    self._observe_owner(began, None, document)
         waiting = [life for life in history.lives.values() if not life.node and life.left is None]
         self._waited = {life.uid for life in waiting}
         nothing = World.of(())  # events are not collected: a pod's own condition says as much
         self._said = {life.uid: observed_pod(read(Pod, life.document), nothing) for life in waiting}
-        cluster.observe("Pod", history.saw_pod)
-        cluster.observe("Node", history.saw_node)
-        cluster.observe("PodDisruptionBudget", history.saw_budget)
-        cluster.observe("ReplicaSet", self._saw_owner)
+        cluster.observe("Pod", history.observe_pod)
+        cluster.observe("Node", history.observe_node)
+        cluster.observe("PodDisruptionBudget", history.observe_budget)
+        cluster.observe("ReplicaSet", self._observe_owner)
 
-    def _saw_owner(self, now: datetime, old: Document | None, new: Document | None) -> None:
+    def _observe_owner(self, now: datetime, old: Document | None, new: Document | None) -> None:
         if new is not None and (above := owner_of(new)) is not None:
             self._above[new["metadata"]["uid"]] = above
 
@@ -303,19 +304,19 @@ class _Run:
     def forecast(self, notes: list[str], divided: Divided) -> Forecast:
         """Settle, make the changes, let time pass, and say what came of it."""
         cluster, history, asked = self._cluster, self._history, self._asked
-        self._horizon.patiently(lambda: cluster.advance(SETTLE_SECONDS))
+        self._horizon.run_bounded(lambda: cluster.advance(SETTLE_SECONDS))
         history.start(cluster.now, cluster.list("Node"))
         differs = tuple(self._differs())
         revision = cluster.revision
-        said: list[str] = []
-        settled = self._horizon.patiently(lambda: self._make_changes(said))
+        messages: list[str] = []
+        settled = self._horizon.run_bounded(lambda: self._make_changes(messages))
         moved = cluster.revision != revision
         words = tuple(change.say() for change in self._changes)
         if not moved and not any(map(_takes_effect, self._changes)):
-            return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
+            return Forecast(words, (), notes=tuple(messages), at=asked.now, differs=differs)
         changed = self._changed()
         if settled:
-            settled = self._horizon.patiently(self._horizon.pass_time) and self._horizon.rests
+            settled = self._horizon.run_bounded(self._horizon.pass_time) and self._horizon.rests
         history.pair()
         ended = history.last_seen = (cluster.now - asked.now).total_seconds()
         for job in cluster.list("Job"):
@@ -325,18 +326,20 @@ class _Run:
         for event in cluster.events("FailedCreate"):
             history.refusals[event["involvedObject"].get("uid", "")] = event.get("message", "")
         history.due = self._horizon.due()
-        circles = [
+        loops = [
             with_other_nodes(each, history, self._workload_of, self._fitting)
-            for each in find_circles(history, self._workload_of)
+            for each in find_eviction_loops(history, self._workload_of)
         ]
-        settled = settled and not circles
-        if self._horizon.too_much:
-            said.append(self._horizon.busiest(ended))
-        found = list(leavings(history, self._workload_of, circles))
+        settled = settled and not loops
+        if self._horizon.too_many_writes:
+            messages.append(self._horizon.busiest(ended))
+        evicted = list(evictions(history, self._workload_of, loops))
         nodes = {name.removeprefix("node/") for name in changed if name.startswith("node/")}
-        stay, locked = staying(history, nodes, self._workload_of, asked.gates, self._scheduler_gates())
+        stay, locked = unaffected(history, nodes, self._workload_of, asked.gates, self._scheduler_gates())
         stay += sum(len(divided.seats.get(name, ())) for name in nodes)
-        helped, hindered = turns(history, self._waited, self._workload_of)
+        newly_schedulable, newly_unschedulable = schedulability_changes(
+            history, self._waited, self._workload_of
+        )
         blocked = {
             pod: name
             for change in self._changes
@@ -346,16 +349,16 @@ class _Run:
         return Forecast(
             words,
             tuple(changed),
-            tuple(found),
-            tuple(circles),
-            tuple(workloads(history, self._workload_of, circles, divided.seated)),
+            tuple(evicted),
+            tuple(loops),
+            tuple(workloads(history, self._workload_of, loops, divided.seated)),
             stay,
             tuple(locked),
-            tuple(helped),
-            tuple(hindered),
+            tuple(newly_schedulable),
+            tuple(newly_unschedulable),
             tuple(budgets(history, blocked, ended)),
             room(cluster.plane.scheduler.state.table, history.gates, self._waiting()),
-            tuple(said),
+            tuple(messages),
             (*notes, *map(_failure_note, cluster.plane.failures())),
             asked.now,
             timedelta(seconds=ended),
@@ -363,8 +366,8 @@ class _Run:
             tuple(story(history, asked.explain, self._workload_of)) if asked.explain else (),
             {life.key: life.uid for life in history.there_at_the_change()},
             differs,
-            ended_early=self._horizon.too_much,
-            later=tuple(self._horizon.later({each.workload for each in circles})),
+            ended_early=self._horizon.too_many_writes,
+            later=tuple(self._horizon.later({each.workload for each in loops})),
         )
 
     def _fitting(self, life: PodLife) -> Iterable[str]:
@@ -382,12 +385,12 @@ class _Run:
             if not life.node and life.left is None:
                 yield read(Pod, life.document)
 
-    def _differs(self) -> Iterator[Turn]:
+    def _differs(self) -> Iterator[SchedulabilityChange]:
         """Yield the waiting pods that the copy has placed before any change, though the cluster says it cannot."""
         for life in self._history.lives.values():
             said = self._said.get(life.uid)
             if said is not None and life.node and (difference := said.differs(fits=True)):
-                yield Turn(life.key, life.node, difference)
+                yield SchedulabilityChange(life.key, life.node, difference)
 
     def _changed(self) -> list[str]:
         """Return what the changes changed: nodes by what they say of themselves, other objects as they were named."""
@@ -408,12 +411,12 @@ class _Run:
                 found += change.changed()
         return list(dict.fromkeys(found))
 
-    def _make_changes(self, said: list[str]) -> None:
-        """Make the changes, and add to *said* what there is to say about it."""
+    def _make_changes(self, messages: list[str]) -> None:
+        """Make the changes, and add what to report about them to *messages*."""
         for change in self._changes:
             if isinstance(change, SetGates):
                 self._history.gates = change.gates_of("controllers")
-            said += change.make(self._cluster)
+            messages += change.make(self._cluster)
 
     def _scheduler_gates(self) -> Gates:
         """Return the scheduler's gates after the changes."""

@@ -1,12 +1,11 @@
-"""What becomes of one workload in every mix of old and new components? The skew matrix.
+"""The skew matrix: one workload in every mix of old and new components.
 
-Spec: core.md 8.2 "Effect of a gate being off", 8.3 "Skew scenarios", 8.4. Each row is a set of components, each with
-its gates on or off, or from before the KEP. The row is lived through in a cluster of its own under virtual time: a pod
-that runs with everything on meets the row's components (is it kept?), then the same pod is asked for anew (is it
-accepted, scheduled, admitted by the kubelet?). Nothing is imitated: the components decide.
-A cell is dangerous where something goes wrong without anybody being told before: a pod lands where it must not, is
-rejected after it was bound, is evicted, or its controller asks for it again and again in vain.
-Not here: the table and the picture (weir.whatif.skew_picture, weir.cli.skew).
+Spec: core.md 8.2 "Effect of a gate being off", 8.3 "Skew scenarios", 8.4.
+Each row is a set of components, each with its gates on or off, or from before the KEP, and runs in a cluster of its own
+under virtual time: a pod that runs with everything on meets the row's components (is it kept?), then the same pod is
+created anew (is it accepted, scheduled, admitted by the kubelet?). Nothing is imitated: the components decide.
+A cell is dangerous where something goes wrong without a warning before: a pod lands where it must not, is rejected
+after it was bound, is evicted, or its controller creates it again and again in vain.
 """
 
 from __future__ import annotations
@@ -242,7 +241,7 @@ def skew(
     shapes = list(nodes) or nodes_for(pod)
     may_use = _run_with_everything_on(pod, shapes, seed)
     rows = [
-        Row(row, _live_through(pod, shapes, component_gates(row, gates), may_use, seed))
+        Row(row, _simulate_row(pod, shapes, component_gates(row, gates), may_use, seed))
         for row in component_sets(gates, every=every)
     ]
     return Matrix(f"{document['kind']}/{name}", gates, tuple(shape.name for shape in shapes), tuple(rows))
@@ -275,7 +274,7 @@ def _run_with_everything_on(pod: Document, shapes: Sequence[NodeShape], seed: in
     return frozenset(each.node for each in answer.nodes if not each.reasons)
 
 
-def _live_through(
+def _simulate_row(
     pod: Document, shapes: Sequence[NodeShape], gates: ComponentGates, may_use: frozenset[str], seed: int
 ) -> dict[str, Cell]:
     with _cluster(shapes, seed) as cluster:
@@ -283,12 +282,12 @@ def _live_through(
         cluster.advance(PLACE_SECONDS)
         cluster.set_gates(gates)
         cluster.advance(KEEP_SECONDS)
-        kept = _kept(cluster.get("Pod", "before"))
-        cells = dict(_asked_anew(cluster, pod, may_use))
+        kept = _existing_pod_cell(cluster.get("Pod", "before"))
+        cells = dict(_new_pod_cells(cluster, pod, may_use))
     return {**{name: cells.get(name, Cell(None)) for name in COLUMNS[:3]}, "kept": kept}
 
 
-def _kept(found: Document | None) -> Cell:
+def _existing_pod_cell(found: Document | None) -> Cell:
     if (
         found is not None
         and not found["metadata"].get("deletionTimestamp")
@@ -298,7 +297,7 @@ def _kept(found: Document | None) -> Cell:
     return Cell(False, "evicted", "a pod that ran well is evicted as soon as this component starts")
 
 
-def _asked_anew(cluster: Cluster, pod: Document, may_use: frozenset[str]) -> Iterator[tuple[str, Cell]]:
+def _new_pod_cells(cluster: Cluster, pod: Document, may_use: frozenset[str]) -> Iterator[tuple[str, Cell]]:
     try:
         cluster.create({**pod, "metadata": {**pod["metadata"], "name": "anew"}})
     except ApiError as error:

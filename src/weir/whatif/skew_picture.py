@@ -1,7 +1,4 @@
-"""How does a skew matrix look? As data with a versioned schema, and as SVG.
-
-Not here: what the cells say (weir.whatif.skew), the table for terminals (weir.cli.skew).
-"""
+"""A skew matrix as data with a versioned schema, and as SVG."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which objects of a snapshot have a part in a copy? They are read as their kinds and held by kind and name.
+"""The objects of a snapshot that have a part in a copy, read as their kinds and held by kind and name.
 
-What surprises: objects that a real API server wrote are kept as they are; only what is missing is filled in. What was
-put in because something needs it says so in an annotation, and does not count as collected.
-Not here: what is missing (weir.whatif.completion).
+Objects that an API server wrote are kept as they are; only what is missing is filled in (weir.whatif.completion).
+Objects added because another one needs them are annotated, and do not count as collected.
 """
 
 from __future__ import annotations

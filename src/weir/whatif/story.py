@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from weir.whatif.circles import WorkloadOf
+from weir.whatif.eviction_loops import WorkloadOf
 from weir.whatif.history import EVICTIONS, History, PodLife
 
 

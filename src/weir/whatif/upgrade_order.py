@@ -1,9 +1,8 @@
-"""What must be done before a feature goes, and in which order do the components go? Read from what is stored.
+"""What to do before a feature is removed, and the order in which components change, read from stored objects.
 
 Spec: core.md 8.1 "Required order", each KEP's "Upgrade / Downgrade Strategy" and "Version Skew Strategy".
-A feature that goes from the API server refuses what controllers make from templates that use it; one that goes from the
-controllers evicts what runs because of it. An older release drops the fields it never heard of with the first write.
-Not here: what then happens to pods (weir.whatif.run), one workload in every mix (weir.whatif.skew).
+An API server without a feature refuses what controllers make from templates that use it; controllers without it evict
+what runs because of it. An older release drops the fields it does not know with the first write.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def _listed(found: Iterable[str], what: str) -> Iterator[str]:
 
 
 def name_of(document: Document) -> str:
-    """Return `kind/namespace/name` as people write it.
+    """Return `kind/namespace/name` as on a command line.
 
     >>> name_of({"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}})
     'deployment/shop/web'

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Final
 
 from weir.explain.phrases import counted, duration, listed, short
-from weir.whatif.circles import Circle
-from weir.whatif.forecast import Budget, Forecast, Leaving, LockedOut, Turn, Workload
+from weir.whatif.eviction_loops import EvictionLoop
+from weir.whatif.forecast import Budget, EvictedPod, Forecast, LockedOut, SchedulabilityChange, Workload
 from weir.whatif.history import EVICTIONS
 
 Row = tuple[str, ...]
@@ -19,7 +19,7 @@ POD_HEAD: Row = ("WHEN", "POD", "FROM", "BECAUSE", "THEN")
 
 
 def title(workload: str) -> str:
-    """Return a workload as people call it.
+    """Return the title of a workload.
 
     >>> title("shop/Deployment/web"), title("shop/Pod/console")
     ('deployment shop/web', 'pod shop/console')
@@ -28,7 +28,7 @@ def title(workload: str) -> str:
     return f"{kind.lower()} {namespace}/{name}"
 
 
-def circle(loop: Circle) -> str:
+def eviction_loop(loop: EvictionLoop) -> str:
     """Return the sentence on an eviction loop, which comes before everything else."""
     pods = f"{loop.pods} pods of " if loop.pods > 1 else ""
     happens = "is" if loop.pods == 1 else "are"
@@ -40,7 +40,7 @@ def circle(loop: Circle) -> str:
     return f"{pods}{title(loop.workload)} {happens} {LOOPS}{where}, {_pace(loop)}: {loop.cause.say()}.{ends}"
 
 
-def _pace(found: Circle) -> str:
+def _pace(found: EvictionLoop) -> str:
     """Return how often a loop comes round."""
     if not found.every:
         return "without a pause"
@@ -86,7 +86,7 @@ def _are(number: int, noun: str) -> str:
     return f"{counted(number, noun)} {'is' if number == 1 else 'are'}"
 
 
-def _verb(pods: Sequence[Leaving]) -> str:
+def _verb(pods: Sequence[EvictedPod]) -> str:
     """Return what happens to *pods*: only some causes are evictions."""
     return "evicted" if all(one.cause.why in EVICTIONS for one in pods) else "removed"
 
@@ -165,9 +165,9 @@ def folded(shown: Sequence[Workload], every: Sequence[Workload]) -> str:
     )
 
 
-def turn_rows(turns: Sequence[Turn]) -> list[Row]:
+def schedulability_rows(turns: Sequence[SchedulabilityChange]) -> list[Row]:
     """Return a line for each workload and reason: who, how many pods, why not, and where they run."""
-    groups: dict[tuple[str, str], list[Turn]] = {}
+    groups: dict[tuple[str, str], list[SchedulabilityChange]] = {}
     for turn in turns:
         groups.setdefault((turn.workload, reason(turn.why_not or turn.waited_for)), []).append(turn)
     return [
@@ -181,7 +181,7 @@ def turn_rows(turns: Sequence[Turn]) -> list[Row]:
     ]
 
 
-def turn_pods(turns: Sequence[Turn]) -> list[Row]:
+def schedulability_pod_rows(turns: Sequence[SchedulabilityChange]) -> list[Row]:
     """Return a line for each pod."""
     return [(each.pod, reason(each.why_not) or f"→ {each.node}") for each in turns]
 
@@ -237,7 +237,7 @@ def _to(found: Workload) -> list[tuple[str, str, int]]:
     return [("", node, count) for node, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def pod_row(one: Leaving) -> Row:
+def pod_row(one: EvictedPod) -> Row:
     """Return a pod's line of the table."""
     then = f"→ {one.goes_to}" if one.goes_to else f"✗ {reason(one.why_nowhere)}"
     if one.again_after is not None:

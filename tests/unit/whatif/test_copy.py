@@ -25,14 +25,14 @@ from weir.whatif.changes import (
     Wait,
 )
 from weir.whatif.forecast import Forecast
-from weir.whatif.run import Asked, life_in_copy, what_if
+from weir.whatif.run import WhatIfOptions, life_in_copy, what_if
 
 
 def ticking(
     before: list[dict[str, Any]], *changes: Change, until: float, **more: Any
 ) -> tuple[Forecast, list[Any]]:
     ticks: list[Any] = []
-    asked = Asked(ALL_FEATURES, NOW, until)
+    asked = WhatIfOptions(ALL_FEATURES, NOW, until)
     found = what_if(before, changes, asked, lambda done, total: ticks.append((done, total)), **more)
     return found, ticks
 

@@ -11,13 +11,13 @@ from weir.objects.core import Taint
 from weir.whatif.changes import Apply, Change, SetGates, Wait
 from weir.whatif.device_causes import device_cause
 from weir.whatif.history import Cause, Why
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 RECALL = Taint("recall", "", "NoExecute")
 
 
 def causes(before: list[dict[str, Any]], *changes: Change, gates: Any = ALL_FEATURES) -> list[Cause]:
-    found = what_if([node("a", cpu="64"), *before], changes, Asked(gates, NOW, until=90.0))
+    found = what_if([node("a", cpu="64"), *before], changes, WhatIfOptions(gates, NOW, until=90.0))
     return [one.cause for one in found.leaving]
 
 
@@ -77,7 +77,7 @@ def test_a_pod_that_goes_because_a_gate_is_turned_on_names_the_rule():
 
 def test_of_a_pod_that_nothing_drives_out_no_taint_is_known():
     found: list[Cause] = []
-    asked = Asked(ALL_FEATURES, NOW, until=1.0)
+    asked = WhatIfOptions(ALL_FEATURES, NOW, until=1.0)
     what_if(
         [node("a"), *devices(1)],
         (Wait(1.0),),

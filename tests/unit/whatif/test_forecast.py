@@ -11,17 +11,17 @@ import pytest
 from tests.unit.whatif.lives import by_owner, chain, history, life
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint
-from weir.whatif.circles import Circle
+from weir.whatif.eviction_loops import EvictionLoop
 from weir.whatif.forecast import (
     Budget,
+    EvictedPod,
     Forecast,
-    Leaving,
-    Turn,
+    SchedulabilityChange,
     Workload,
     budgets,
-    leavings,
-    staying,
-    turns,
+    evictions,
+    schedulability_changes,
+    unaffected,
     workloads,
 )
 from weir.whatif.history import Cause, History, PodLife, Why
@@ -30,18 +30,18 @@ TAINTED = Cause(Why.TAINT)
 ENDED = Cause(Why.ENDED)
 OWNER = Cause(Why.OWNER)
 WEB = "default/ReplicaSet/web"
-CIRCLE = Circle(WEB, ("a",), timedelta(seconds=5), 1, 4, TAINTED, slower=False)
+CIRCLE = EvictionLoop(WEB, ("a",), timedelta(seconds=5), 1, 4, TAINTED, slower=False)
 
 
 def seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
 
 
-def left(*lives: PodLife, circles: tuple[Circle, ...] = (), **more: Any) -> list[Leaving]:
+def left(*lives: PodLife, circles: tuple[EvictionLoop, ...] = (), **more: Any) -> list[EvictedPod]:
     past = history(lives)
     for name, value in more.items():
         setattr(past, name, value)
-    return list(leavings(past, by_owner, circles))
+    return list(evictions(past, by_owner, circles))
 
 
 # ── who leaves ──
@@ -64,7 +64,7 @@ def test_who_has_ended_or_was_not_there_does_not_leave():
 def test_what_was_made_in_its_place_runs_where_it_landed():
     lives = chain(life("p", left=2.0, cause=TAINTED), life("q", made=2.5, node="b"))
     (one,) = left(*lives)
-    assert one == Leaving(
+    assert one == EvictedPod(
         "default/p",
         "a",
         seconds(2),
@@ -171,7 +171,7 @@ def test_one_that_was_made_again_by_an_owner_that_took_it_away_waits():
 # ── by workload ──
 
 
-def touched(*lives: PodLife, circles: tuple[Circle, ...] = (), **seated: int) -> list[Workload]:
+def touched(*lives: PodLife, circles: tuple[EvictionLoop, ...] = (), **seated: int) -> list[Workload]:
     by_uid = {f"uid-of-ReplicaSet/{name}": number for name, number in seated.items()}
     return workloads(history(lives), by_owner, list(circles), by_uid)
 
@@ -279,7 +279,7 @@ def test_the_fewest_that_ran_at_any_time(lives, lowest):
 
 
 def test_the_worst_comes_first():
-    def row(name: str, *, lost: int = 0, left: int = 0, circle: Circle | None = None) -> Workload:
+    def row(name: str, *, lost: int = 0, left: int = 0, circle: EvictionLoop | None = None) -> Workload:
         return Workload(name, 1, 1, 1, left, 1, 0, lost, circle=circle)
 
     rows = [
@@ -372,7 +372,7 @@ def test_pods_that_stay_on_changed_nodes_are_counted_and_those_that_could_not_co
 
 
 def stays(past: History, changed: list[str], after: Gates = ALL_FEATURES) -> tuple[int, list[str]]:
-    number, locked = staying(past, changed, by_owner, ALL_FEATURES, after)
+    number, locked = unaffected(past, changed, by_owner, ALL_FEATURES, after)
     return number, [each.pod for each in locked]
 
 
@@ -387,7 +387,7 @@ def test_gates_of_the_scheduler_lock_pods_out_on_nodes_that_do_not_change():
     off = ALL_FEATURES.replace({"TaintTolerationComparisonOperators": False})
     assert stays(past, []) == (0, [])
     assert stays(past, [], off) == (0, ["default/p"])
-    (only,) = staying(past, [], by_owner, ALL_FEATURES, off)[1]
+    (only,) = unaffected(past, [], by_owner, ALL_FEATURES, off)[1]
     assert (only.node, only.workload, only.why) == ("a", WEB, "nothing tolerates sla=950:NoSchedule")
 
 
@@ -410,9 +410,9 @@ def test_waiting_pods_that_run_after_the_change_are_helped():
         life("before", bound=-1.0),
         life("never", node=""),
     ]
-    helped, hindered = turns(history(lives), {each.uid for each in lives}, by_owner)
+    helped, hindered = schedulability_changes(history(lives), {each.uid for each in lives}, by_owner)
     assert ([each.pod for each in helped], hindered) == (["default/now", "default/later"], [])
-    assert turns(history(lives), set(), by_owner) == ([], [])
+    assert schedulability_changes(history(lives), set(), by_owner) == ([], [])
 
 
 def test_waiting_pods_that_lose_the_place_they_had_found_are_hindered():
@@ -421,17 +421,17 @@ def test_waiting_pods_that_lose_the_place_they_had_found_are_hindered():
         *chain(life("q", bound=-1.0, left=2.0), life("q2", made=3.0, node="b")),
         life("r", owner="", bound=0.0, left=2.0),
     ]
-    helped, hindered = turns(history(lives), {"uid-p", "uid-q", "uid-r"}, by_owner)
+    helped, hindered = schedulability_changes(history(lives), {"uid-p", "uid-q", "uid-r"}, by_owner)
     assert (helped, hindered) == (
         [],
-        [Turn("default/p", "a", "no controller makes it again", by_owner(lives[0]))],
+        [SchedulabilityChange("default/p", "a", "no controller makes it again", by_owner(lives[0]))],
     )
 
 
 def test_one_that_is_helped_is_told_where_the_last_in_its_place_runs():
     lives = chain(life("p", bound=1.0, left=2.0), life("q", made=3.0, node="b"))
-    helped, _ = turns(history(lives), {"uid-p"}, by_owner)
-    assert helped == [Turn("default/p", "b", "", WEB)]
+    helped, _ = schedulability_changes(history(lives), {"uid-p"}, by_owner)
+    assert helped == [SchedulabilityChange("default/p", "b", "", WEB)]
 
 
 # ── in all ──
@@ -443,7 +443,7 @@ def test_a_change_that_changes_nothing_comes_to_nothing():
     assert (nothing.lost, nothing.bad) == ((), False)
 
 
-LOST = Leaving("default/p", "a", seconds(0), TAINTED, "", "default/Pod/p")
+LOST = EvictedPod("default/p", "a", seconds(0), TAINTED, "", "default/Pod/p")
 SOME = Workload(WEB, 1, 1, 1, 1, 1, 0, 1)
 
 
@@ -455,8 +455,8 @@ SOME = Workload(WEB, 1, 1, 1, 1, 1, 0, 1)
         ({"leaving": (replace(LOST, ends_on="b"),)}, False),
         ({"leaving": (replace(LOST, wanted=False),)}, False),
         ({"circles": (CIRCLE,)}, True),
-        ({"hindered": (Turn("default/p", "a"),)}, True),
-        ({"helped": (Turn("default/p", "a"),)}, False),
+        ({"hindered": (SchedulabilityChange("default/p", "a"),)}, True),
+        ({"helped": (SchedulabilityChange("default/p", "a"),)}, False),
         ({"budgets": (Budget("default/b", 1, 0, seconds(3)),)}, False),
         ({"budgets": (Budget("default/b", 1, 0, blocks=("default/p",)),)}, True),
         ({"workloads": (SOME,)}, True),

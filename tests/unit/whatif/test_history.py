@@ -43,9 +43,9 @@ def started(*before: dict[str, Any], nodes: tuple[dict[str, Any], ...] = ()) -> 
     """Return a history whose change was just made, ten seconds after it was first looked at."""
     past = History(ALL_FEATURES)
     for each in nodes:
-        past.saw_node(at(-10), None, each)
+        past.observe_node(at(-10), None, each)
     for each in before:
-        past.saw_pod(at(-10), None, each)
+        past.observe_pod(at(-10), None, each)
     if not before:
         past.began = at(-10)
     past.start(BEGAN, nodes)
@@ -62,16 +62,16 @@ def only(past: History) -> PodLife:
 
 def test_a_life_is_written_down_as_it_is_lived():
     past = started()
-    past.saw_pod(at(1), None, pod())
-    past.saw_pod(at(2), pod(), pod(on="a"))
-    past.saw_pod(at(3), pod(), pod(on="a", phase="Running"))
-    past.saw_pod(at(4), pod(), pod(on="a", phase="Running"))
+    past.observe_pod(at(1), None, pod())
+    past.observe_pod(at(2), pod(), pod(on="a"))
+    past.observe_pod(at(3), pod(), pod(on="a", phase="Running"))
+    past.observe_pod(at(4), pod(), pod(on="a", phase="Running"))
     one = only(past)
     assert (one.key, one.owner, one.owner_uid) == ("default/p", "ReplicaSet/web", "uid-web")
     assert (one.node, one.made, one.bound, one.running, one.left, one.runs) == ("a", 1, 2, 3, None, True)
-    past.saw_pod(at(5), pod(), pod(on="a", phase="Running", going=True))
-    past.saw_pod(at(6), pod(), pod(on="a", phase="Failed", going=True))
-    past.saw_pod(at(7), pod(on="a"), None)
+    past.observe_pod(at(5), pod(), pod(on="a", phase="Running", going=True))
+    past.observe_pod(at(6), pod(), pod(on="a", phase="Failed", going=True))
+    past.observe_pod(at(7), pod(on="a"), None)
     assert (one.left, one.gone, one.runs, one.cause) == (5, 7, False, Cause(Why.OWNER))
     assert (past.writes, past.departures, past.last_change) == (7, 1, 7)
 
@@ -79,22 +79,22 @@ def test_a_life_is_written_down_as_it_is_lived():
 def test_a_history_begins_with_nothing_and_counts_before_the_change_too():
     past = History(ALL_FEATURES)
     assert (past.writes, past.departures, past.last_change, past.last_seen) == (0, 0, 0, 0)
-    past.saw_pod(at(-10), None, pod(going=True))
+    past.observe_pod(at(-10), None, pod(going=True))
     assert (past.writes, past.departures) == (1, 1)
 
 
 def test_a_pod_that_was_deleted_at_once_left_then():
     past = started()
-    past.saw_pod(at(1), None, pod())
-    past.saw_pod(at(2), pod(), None)
-    past.saw_pod(at(3), pod(), None)
+    past.observe_pod(at(1), None, pod())
+    past.observe_pod(at(2), pod(), None)
+    past.observe_pod(at(3), pod(), None)
     assert (only(past).left, only(past).gone) == (2, 2)
 
 
 def test_a_pod_that_never_ran_does_not_run():
     past = started()
-    past.saw_pod(at(1), None, pod())
-    past.saw_pod(at(2), None, pod(on="a"))
+    past.observe_pod(at(1), None, pod())
+    past.observe_pod(at(2), None, pod(on="a"))
     assert (only(past).runs, only(past).bound, only(past).document) == (False, 2, pod(on="a"))
     assert only(past).target == ""
 
@@ -106,11 +106,11 @@ def test_a_pod_nobody_owns_has_no_owner():
 
 def test_times_are_counted_from_the_change():
     past = History(ALL_FEATURES)
-    past.saw_pod(at(-10), None, pod())
-    past.saw_pod(at(-8), None, pod(on="a"))
-    past.saw_pod(at(-7), None, pod(on="a", phase="Running"))
-    past.saw_pod(at(-6), None, pod("q", going=True))
-    past.saw_pod(at(-5), pod("q"), None)
+    past.observe_pod(at(-10), None, pod())
+    past.observe_pod(at(-8), None, pod(on="a"))
+    past.observe_pod(at(-7), None, pod(on="a", phase="Running"))
+    past.observe_pod(at(-6), None, pod("q", going=True))
+    past.observe_pod(at(-5), pod("q"), None)
     past.start(BEGAN, ())
     first, second = past.lives.values()
     assert (first.made, first.bound, first.running, first.left) == (-10, -8, -7, None)
@@ -121,7 +121,7 @@ def test_times_are_counted_from_the_change():
 def test_a_history_that_saw_nothing_begins_with_the_change():
     past = History(ALL_FEATURES)
     past.start(BEGAN, ())
-    past.saw_pod(at(3), None, pod())
+    past.observe_pod(at(3), None, pod())
     assert only(past).made == 3
 
 
@@ -147,10 +147,10 @@ def refused(message: str = "no room", reason: str = "Unschedulable", **spec: Any
 
 def test_what_the_scheduler_said_last_is_kept_until_the_pod_has_a_node():
     past = started(refused("first"))
-    past.saw_pod(at(1), None, refused("second"))
-    past.saw_pod(at(2), None, pod())
+    past.observe_pod(at(1), None, refused("second"))
+    past.observe_pod(at(2), None, pod())
     assert only(past).waits == "second"
-    past.saw_pod(at(3), None, {**refused("late"), "spec": {"nodeName": "a"}})
+    past.observe_pod(at(3), None, {**refused("late"), "spec": {"nodeName": "a"}})
     assert only(past).waits == ""
 
 
@@ -208,7 +208,7 @@ def picked(reason: str, message: str = "because") -> dict[str, Any]:
 )
 def test_why_a_pod_went_is_what_was_written_on_it(status, cause):
     past = started(pod(on="a"))
-    past.saw_pod(at(1), None, pod(on="a", going=True, **{"phase": "Running", **status}))
+    past.observe_pod(at(1), None, pod(on="a", going=True, **{"phase": "Running", **status}))
     assert only(past).cause == cause
 
 
@@ -216,7 +216,7 @@ def test_which_taint_of_a_device_is_known_from_outside():
     past = started(pod(on="a"))
     known = Cause(Why.DEVICE_TAINT, HOT, "device d")
     past.device_cause = lambda life: known if life.key == "default/p" else Cause(Why.DEVICE_TAINT)
-    past.saw_pod(at(1), None, pod(on="a", going=True, **picked("DeletionByDeviceTaintManager")))
+    past.observe_pod(at(1), None, pod(on="a", going=True, **picked("DeletionByDeviceTaintManager")))
     assert only(past).cause is known
 
 
@@ -228,8 +228,8 @@ def evicted(before: dict[str, Any], after: dict[str, Any], seconds: int | None =
         ]
         spec = {"tolerations": tolerations, **spec}
     past = started(pod(on="a", spec=spec), nodes=(before,))
-    past.saw_node(at(1), before, after)
-    past.saw_pod(at(2), None, pod(on="a", going=True, spec=spec, **picked("DeletionByTaintManager")))
+    past.observe_node(at(1), before, after)
+    past.observe_pod(at(2), None, pod(on="a", going=True, spec=spec, **picked("DeletionByTaintManager")))
     cause = only(past).cause
     assert cause is not None
     return cause
@@ -256,28 +256,28 @@ def test_a_pod_that_has_to_go_sooner_than_before_does_not_go_anyway():
 def test_a_taint_that_is_not_there_any_more_is_not_named(after_it):
     past = started(pod(on="a"), nodes=(node("a"),))
     past.nodes["a"] = after_it
-    past.saw_pod(at(2), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
+    past.observe_pod(at(2), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
     assert only(past).cause == Cause(Why.TAINT)
 
 
 def test_a_node_that_is_gone_has_no_taints():
     past = started(pod(on="a"), nodes=(node("a", "hot"),))
-    past.saw_node(at(1), node("a", "hot"), None)
-    past.saw_node(at(1), node("never", "hot"), None)
-    past.saw_pod(at(2), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
+    past.observe_node(at(1), node("a", "hot"), None)
+    past.observe_node(at(1), node("never", "hot"), None)
+    past.observe_pod(at(2), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
     assert (past.nodes, only(past).cause) == ({}, Cause(Why.TAINT))
 
 
 def test_what_a_pod_tolerated_before_decides_whether_it_went_anyway():
     tolerated = {"tolerations": [{"key": "hot", "operator": "Exists"}]}
     past = started(pod(on="a", spec=tolerated), nodes=(node("a", "hot"),))
-    past.saw_pod(at(1), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
+    past.observe_pod(at(1), None, pod(on="a", going=True, **picked("DeletionByTaintManager")))
     assert only(past).cause == Cause(Why.TAINT, HOT, "node a")
 
 
 def test_a_pod_that_its_kubelet_refuses_for_a_taint_names_it():
     past = started(nodes=(node("a", "hot"),))
-    past.saw_pod(at(1), None, pod(on="a", phase="Failed", reason="TaintToleration", message="no"))
+    past.observe_pod(at(1), None, pod(on="a", phase="Failed", reason="TaintToleration", message="no"))
     assert only(past).cause == Cause(Why.REFUSED, HOT, "node a", anyway=True, message="no")
 
 
@@ -307,10 +307,12 @@ def test_a_cause_is_part_of_a_sentence(cause, said):
 def test_budgets_are_seen_once_they_count():
     past = started()
     metadata = {"namespace": "default", "name": "b"}
-    past.saw_budget(at(1), None, {"metadata": metadata})
-    past.saw_budget(at(2), None, {"metadata": metadata, "status": {"desiredHealthy": 2}})
-    past.saw_budget(at(3), None, {"metadata": metadata, "status": {"currentHealthy": 1, "desiredHealthy": 2}})
-    past.saw_budget(at(4), {"metadata": metadata}, None)
+    past.observe_budget(at(1), None, {"metadata": metadata})
+    past.observe_budget(at(2), None, {"metadata": metadata, "status": {"desiredHealthy": 2}})
+    past.observe_budget(
+        at(3), None, {"metadata": metadata, "status": {"currentHealthy": 1, "desiredHealthy": 2}}
+    )
+    past.observe_budget(at(4), {"metadata": metadata}, None)
     assert past.budgets == {"default/b": [(2, 0, 2), (3, 1, 2)]}
 
 
@@ -328,7 +330,7 @@ def seen(*events: str, **more: Any) -> History:
     for second, event in enumerate(events):
         name, _, on = event[1:].partition("@")
         going = event[0] == "-"
-        past.saw_pod(at(second), None, pod(name, on=on, going=going, **more))
+        past.observe_pod(at(second), None, pod(name, on=on, going=going, **more))
     return past
 
 
@@ -355,18 +357,18 @@ def test_pairing_again_begins_anew():
 def test_pods_that_nobody_owns_or_others_own_are_not_paired():
     assert paired(seen("+a", "-a", "+b", owner="")) == {}
     past = seen("+a", "-a")
-    past.saw_pod(at(5), None, pod("b", owner="ReplicaSet/other"))
+    past.observe_pod(at(5), None, pod("b", owner="ReplicaSet/other"))
     assert paired(past) == {}
 
 
 def test_a_statefulset_makes_a_pod_of_the_same_name():
     past = started()
     for number, name in enumerate(("web-0", "web-1")):
-        past.saw_pod(at(1), None, pod(name, owner="StatefulSet/web"))
-        past.saw_pod(at(2 + number), None, pod(name, owner="StatefulSet/web", going=True))
+        past.observe_pod(at(1), None, pod(name, owner="StatefulSet/web"))
+        past.observe_pod(at(2 + number), None, pod(name, owner="StatefulSet/web", going=True))
     again = pod("web-1", owner="StatefulSet/web")
     again["metadata"]["uid"] = "uid-again"
-    past.saw_pod(at(5), None, again)
+    past.observe_pod(at(5), None, again)
     assert paired(past) == {"web-1": "web-1"}
 
 
@@ -383,10 +385,10 @@ def for_node(name: str) -> dict[str, Any]:
 def test_a_daemonset_makes_a_pod_for_the_same_node():
     past = started()
     for name in "ab":
-        past.saw_pod(at(1), None, pod(f"on-{name}", on=name, owner="DaemonSet/web"))
+        past.observe_pod(at(1), None, pod(f"on-{name}", on=name, owner="DaemonSet/web"))
     for name in "ab":
-        past.saw_pod(at(2), None, pod(f"on-{name}", on=name, owner="DaemonSet/web", going=True))
-    past.saw_pod(at(3), None, pod("new", owner="DaemonSet/web", spec=for_node("b")))
+        past.observe_pod(at(2), None, pod(f"on-{name}", on=name, owner="DaemonSet/web", going=True))
+    past.observe_pod(at(3), None, pod("new", owner="DaemonSet/web", spec=for_node("b")))
     assert past.lives["uid-new"].target == "b"
     assert paired(past) == {"on-b": "new"}
 

@@ -33,7 +33,7 @@ from weir.gates import ALL_FEATURES
 from weir.whatif import horizon
 from weir.whatif.changes import Apply, DeleteNode, Nodes, Scale
 from weir.whatif.history import PodLife
-from weir.whatif.horizon import Horizon, TooMuch
+from weir.whatif.horizon import Horizon, TooManyWrites
 
 
 def test_time_passes_in_steps_that_grow_up_to_the_horizon():
@@ -80,8 +80,8 @@ def test_a_circle_does_not_hide_a_pod_whose_device_drives_it_out_later():
     (result,) = claim["status"]["allocation"]["devices"]["results"]
     result["tolerations"] = [allows]
     late["metadata"]["ownerReferences"] = []
-    circling = pod("p", "ra", tolerations=tolerant(2), nodeSelector={"kubernetes.io/hostname": "ra"})
-    before = [*FLEET, gpus("b"), node("ra"), node("b"), circling, claim, late]
+    looping = pod("p", "ra", tolerations=tolerant(2), nodeSelector={"kubernetes.io/hostname": "ra"})
+    before = [*FLEET, gpus("b"), node("ra"), node("b"), looping, claim, late]
     found = made(before, taint("ra", "hot:NoExecute"), Apply((rule(effect="NoExecute"),)), until=120)
     assert {one.pod: one.after.total_seconds() for one in found.leaving} == {
         "default/p": 2,
@@ -90,8 +90,8 @@ def test_a_circle_does_not_hide_a_pod_whose_device_drives_it_out_later():
 
 
 def test_a_circle_does_not_hide_the_pods_of_a_node_that_is_gone():
-    circling = pod("p", "ra", tolerations=tolerant(2), nodeSelector={"kubernetes.io/hostname": "ra"})
-    before = [node("ra"), node("b"), circling, pod("q", "b", "")]
+    looping = pod("p", "ra", tolerations=tolerant(2), nodeSelector={"kubernetes.io/hostname": "ra"})
+    before = [node("ra"), node("b"), looping, pod("q", "b", "")]
     found = made(before, taint("ra", "hot:NoExecute"), DeleteNode(Nodes(("b",))), until=120)
     assert {one.pod: one.cause.say() for one in found.leaving} == {
         "default/p": "tolerates hot:NoExecute of node ra for 2s",
@@ -152,7 +152,7 @@ def looking(lives: Any = (), *controllers: Any, until: float = 100.0, pods: int 
     return found, copy, seen
 
 
-def circling() -> list[PodLife]:
+def looping() -> list[PodLife]:
     """Pods of a ReplicaSet that are driven out every two seconds, the last of them still there."""
     lives = [life(f"p{n}", made=2.0 * n, left=2.0 * n + 2, gone=2.0 * n + 2) for n in range(6)]
     lives.append(life("p6", made=12.0))
@@ -163,13 +163,13 @@ def circling() -> list[PodLife]:
 
 def test_what_was_too_much_is_remembered():
     found, _, _ = looking()
-    quiet = found.patiently(lambda: None)
+    quiet = found.run_bounded(lambda: None)
 
     def act() -> None:
-        raise TooMuch
+        raise TooManyWrites
 
-    assert (quiet, found.too_much) == (True, False)
-    assert (found.patiently(act), found.too_much) == (False, True)
+    assert (quiet, found.too_many_writes) == (True, False)
+    assert (found.run_bounded(act), found.too_many_writes) == (False, True)
 
 
 def test_so_many_writes_in_one_moment_are_too_much(monkeypatch):
@@ -178,20 +178,20 @@ def test_so_many_writes_in_one_moment_are_too_much(monkeypatch):
     found, copy, _ = looking(pods=2)
     for _ in range(3):
         copy.revision += 20  # as many as are waited for
-        assert found.patiently(copy.clock.look)
+        assert found.run_bounded(copy.clock.look)
         copy.advance(1.0)
-        assert found.patiently(copy.clock.look)
+        assert found.run_bounded(copy.clock.look)
     copy.revision += 21
-    assert not found.patiently(copy.clock.look)
+    assert not found.run_bounded(copy.clock.look)
 
 
 def test_so_many_writes_to_pods_are_too_much_at_whatever_time(monkeypatch):
     monkeypatch.setattr(horizon, "MOST_WRITES", 10)
     found, copy, seen = looking()
     seen.writes = 10
-    assert found.patiently(copy.clock.look)
+    assert found.run_bounded(copy.clock.look)
     seen.writes = 11
-    assert not found.patiently(copy.clock.look)
+    assert not found.run_bounded(copy.clock.look)
 
 
 def test_the_busiest_workload_is_the_one_with_most_pods_made_since_the_change():
@@ -233,7 +233,7 @@ def look_at(lives: list[PodLife], *controllers: Any, departing: bool = True, las
 
 
 def test_a_circle_ends_the_looking_when_one_of_its_pods_went():
-    assert (look_at(circling()), look_at(circling(), departing=False)) == (1.0, 100.0)
+    assert (look_at(looping()), look_at(looping(), departing=False)) == (1.0, 100.0)
     assert look_at([]) == 100.0
 
 
@@ -241,7 +241,7 @@ def test_a_circle_ends_the_looking_when_one_of_its_pods_went():
 def test_a_circle_does_not_end_it_while_others_have_just_done_something(at, ended):
     other = life("q", owner="", made=-10.0)
     other.running = at
-    assert look_at([*circling(), other]) == ended
+    assert look_at([*looping(), other]) == ended
 
 
 def timer(pod: str, seconds: float) -> TaintEviction:
@@ -273,9 +273,9 @@ def device_taint(pod: str, seconds: float) -> DeviceTaintEviction:
 )
 def test_others_that_have_to_leave_before_the_horizon_are_waited_for(because_of, pod, seconds, left, ended):
     other = life("q", owner="", left=left)
-    assert look_at([*circling(), other], because_of(pod, seconds)) == ended
+    assert look_at([*looping(), other], because_of(pod, seconds)) == ended
 
 
 @pytest.mark.parametrize("on, owner, ended", [("gone", "", 100.0), ("a", "", 1.0), ("", "", 1.0)])
 def test_pods_of_a_node_that_is_gone_are_waited_for(on, owner, ended):
-    assert look_at([*circling(), life("q", owner=owner, node=on)]) == ended
+    assert look_at([*looping(), life("q", owner=owner, node=on)]) == ended

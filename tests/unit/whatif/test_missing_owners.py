@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weir.whatif.made_up_owners import owner_label
+from weir.whatif.inferred_owners import owner_label
 from weir.whatif.missing_owners import add_owners, add_revisions
 from weir.whatif.snapshot import Snapshot, owner_of
 

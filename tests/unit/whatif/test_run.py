@@ -27,7 +27,7 @@ from weir.whatif.changes import (
     Wait,
 )
 from weir.whatif.forecast import Forecast
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -66,7 +66,7 @@ def pod(
 
 
 def made(before: list[dict[str, Any]], *changes: Change, until: float = 600.0, explain: str = "") -> Forecast:
-    return what_if(before, changes, Asked(ALL_FEATURES, NOW, until, explain=explain))
+    return what_if(before, changes, WhatIfOptions(ALL_FEATURES, NOW, until, explain=explain))
 
 
 def ask(before: list[dict[str, Any]], *changes: dict[str, Any]) -> Forecast:
@@ -551,7 +551,7 @@ def test_it_is_said_of_a_change_that_changes_nothing_too():
 
 def test_who_does_not_name_a_seed_gets_the_same_answer_as_with_seed_0():
     def name_of_the_new_pod(**seed: int) -> str:
-        asked = Asked(ALL_FEATURES, NOW, 5.0, explain="default/p", **seed)
+        asked = WhatIfOptions(ALL_FEATURES, NOW, 5.0, explain="default/p", **seed)
         before = [node("a"), node("b"), pod("p", "a")]
         return what_if(before, (taint("a", "hot:NoExecute"),), asked).story[1]
 
@@ -571,7 +571,7 @@ def test_all_are_alive_of_up_to_two_thousand(pods, alive):
     what_if(
         [node("a"), crowded, *people],
         (nothing,),
-        Asked(ALL_FEATURES, NOW, 1.0),
+        WhatIfOptions(ALL_FEATURES, NOW, 1.0),
         at_the_end=lambda cluster: there.append(len(cluster.list("Pod"))),
     )
     assert there == [alive]

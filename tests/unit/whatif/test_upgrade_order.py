@@ -16,7 +16,7 @@ from weir.gates import (
     TOLERATION_COMPARISON,
 )
 from weir.whatif.changes import SetGates
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 from weir.whatif.upgrade_order import advice
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -111,7 +111,7 @@ def test_who_judges_tolerations_has_the_feature_before_who_accepts_them(gate: st
 
 
 def test_going_back_a_release_evicts_who_runs_because_of_what_it_does_not_know() -> None:
-    found = what_if([NODE, GT, CEL], [SetGates((), to="1.34")], Asked(ALL_FEATURES, NOW, until=300))
+    found = what_if([NODE, GT, CEL], [SetGates((), to="1.34")], WhatIfOptions(ALL_FEATURES, NOW, until=300))
     assert found.said == ("gates --to 1.34",)
     assert (
         sorted(each.cause.say(where=False) for each in found.leaving)
@@ -123,7 +123,7 @@ def test_going_back_a_release_evicts_who_runs_because_of_what_it_does_not_know()
 
 def test_an_older_api_server_alone_evicts_whose_expression_it_does_not_show() -> None:
     change = SetGates((), ("apiserver",), to="1.34")
-    found = what_if([NODE, GT, CEL], [change], Asked(ALL_FEATURES, NOW, until=300))
+    found = what_if([NODE, GT, CEL], [change], WhatIfOptions(ALL_FEATURES, NOW, until=300))
     assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
 
 
@@ -144,7 +144,7 @@ def test_templates_by_version_are_named_for_tolerations_and_affinity() -> None:
 
 def test_an_expression_that_goes_is_named_and_drives_out() -> None:
     off = SetGates(((TOLERATION_CEL, False),))
-    found = what_if([NODE, GT, CEL], [off], Asked(ALL_FEATURES, NOW, until=300))
+    found = what_if([NODE, GT, CEL], [off], WhatIfOptions(ALL_FEATURES, NOW, until=300))
     assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
     assert [each.cause.say(where=False) for each in found.leaving] == ["nothing tolerates sla=950:NoExecute"]
     assert any(note.startswith("deployment/default/cel: would be refused") for note in found.notes)
@@ -154,5 +154,5 @@ def test_asking_changes_nothing() -> None:
     documents = [NODE, GT, CEL, TRIAL]
     before = deepcopy(documents)
     off = SetGates(((TOLERATION_COMPARISON, False),))
-    found = what_if(documents, [off], Asked(ALL_FEATURES, NOW, until=300))
+    found = what_if(documents, [off], WhatIfOptions(ALL_FEATURES, NOW, until=300))
     assert (len(found.leaving), documents) == (1, before)

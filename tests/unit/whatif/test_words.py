@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.whatif.test_circles import workload
+from tests.unit.whatif.test_eviction_loops import workload
 from tests.unit.whatif.test_run import made, node, taint
 from weir.whatif.changes import Change, DeleteNode, Drain, Nodes, Rollout, Scale
-from weir.whatif.circles import Circle
-from weir.whatif.forecast import Forecast, Leaving, Workload
+from weir.whatif.eviction_loops import EvictionLoop
+from weir.whatif.forecast import EvictedPod, Forecast, Workload
 from weir.whatif.history import Cause, Why
 from weir.whatif.words import headline
 
 WEB = "default/ReplicaSet/web"
 
 
-def going(why: Why = Why.TAINT, **more: Any) -> Leaving:
-    return Leaving("default/p", "a", timedelta(), Cause(why), "ReplicaSet/web", WEB, **more)
+def going(why: Why = Why.TAINT, **more: Any) -> EvictedPod:
+    return EvictedPod("default/p", "a", timedelta(), Cause(why), "ReplicaSet/web", WEB, **more)
 
 
 PLACED, LOST = going(ends_on="b"), going()
@@ -55,7 +55,7 @@ FEWER, AS_MANY = Workload(WEB, 3, 1, 2, 2, 1, 0, 0), Workload(WEB, 3, 3, 2, 2, 1
     ],
 )
 def test_the_headline_says_what_becomes_of_every_pod(pods, row, words):
-    loop = Circle(WEB, ("a",), timedelta(seconds=5), 1, 4, LOOPING.cause, slower=False)
+    loop = EvictionLoop(WEB, ("a",), timedelta(seconds=5), 1, 4, LOOPING.cause, slower=False)
     loops = (loop,) if LOOPING in pods else ()
     assert headline(Forecast(("x",), (), tuple(pods), loops, (row,))) == words
 

@@ -1,8 +1,7 @@
-"""What can be asked about? The changes people make to a cluster, each as a value that carries itself out on a copy.
+"""The changes a what-if question can be about, each a value that carries itself out on a copy.
 
 Each does what the command of the same name does: `kubectl taint`, `label`, `drain`, `cordon`, `delete node`, `scale`,
 `apply -f`, `rollout restart`; `add-nodes` makes nodes as a cluster autoscaler would, `gates` restarts the components.
-Not here: reading them from a command line (weir.cli.what_if), what comes of them (weir.whatif.forecast).
 """
 
 from weir.whatif.changes.apply import Apply

@@ -1,4 +1,4 @@
-"""How is a manifest applied? As `kubectl apply -f` does, object by object."""
+"""Applies manifests as `kubectl apply -f` does, object by object."""
 
 from __future__ import annotations
 

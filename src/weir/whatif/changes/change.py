@@ -23,7 +23,7 @@ class ChangeError(ValueError):
 
 
 class Change(Protocol):
-    """One thing somebody does to the cluster."""
+    """One change of the cluster, as a command makes it."""
 
     def say(self) -> str:
         """Return what is done, as a command says it."""

@@ -1,7 +1,6 @@
-"""How is a node drained? It is cordoned, and all its pods are asked to go at once.
+"""Drains nodes: cordons them and evicts all their pods at once.
 
-What surprises: a drain is not done when it is made. Like kubectl it asks again every five seconds for the evictions
-that a budget refuses.
+A drain is not done when it is made: like kubectl it retries every five seconds the evictions that a budget refuses.
 """
 
 from __future__ import annotations

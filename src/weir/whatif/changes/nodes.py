@@ -1,4 +1,4 @@
-"""How are nodes changed? Taints and labels, cordons, nodes that go and nodes that come."""
+"""Changes of nodes: taints and labels, cordons, deleted and added nodes."""
 
 from __future__ import annotations
 

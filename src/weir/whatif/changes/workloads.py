@@ -1,4 +1,4 @@
-"""How are workloads changed? More or fewer replicas, or the same pods anew."""
+"""Changes of workloads: another number of replicas, or a restarted rollout."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from weir.controllers.autoscaling.replica_calculator import MetricError
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster
 from weir.whatif.changes import Scale
-from weir.whatif.run import Asked, what_if
+from weir.whatif.run import WhatIfOptions, what_if
 
 
 def asked(cluster: Cluster, **resource: Any) -> Any:
@@ -258,7 +258,7 @@ def test_a_what_if_takes_the_autoscaler_and_its_load_along(cluster: Cluster) -> 
     what_if(
         snapshot,
         [Scale("deploy/web", 1, "default")],
-        Asked(ALL_FEATURES, cluster.now, until=900),
+        WhatIfOptions(ALL_FEATURES, cluster.now, until=900),
         at_the_end=lambda copy: seen.append(replicas(copy)),
     )
     assert seen == [4]  # the autoscaler brings the pods back that the change took away

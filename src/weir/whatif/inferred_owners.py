@@ -1,8 +1,7 @@
-"""What must an owner that was not collected say to have made these pods?
+"""Specs of owners that were not collected, inferred from their pods.
 
-As many pods as there are now, all like the first of them. A made-up owner tells its pods by a label of weir's own,
-since nobody knows which labels its selector had.
-Not here: which owners are missing, and whose they are in turn (weir.whatif.missing_owners).
+As many pods as there are now, all like the first of them. An inferred owner selects its pods by a label of weir's own,
+since the labels of its selector are unknown. Which owners are missing is in weir.whatif.missing_owners.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 Document = dict[str, Any]
-#: On the pods of an owner that was made up: what its selector selects.
+#: On the pods of an owner that was inferred: what its selector selects.
 OWNER_LABEL: Final = "weir.dev/owner"
 #: What of a pod was added to its template, by admission, the scheduler or a person.
 _NOT_OF_TEMPLATE: Final = (
@@ -26,7 +25,7 @@ _NOT_OF_TEMPLATE: Final = (
 
 
 def owner_label(uid: str) -> dict[str, str]:
-    """Return the label that the pods of an owner which was made up are told by."""
+    """Return the label by which an inferred owner selects its pods."""
     return {OWNER_LABEL: _label(uid)}
 
 
@@ -43,12 +42,12 @@ def _template(pod: Document, **changes: Any) -> Document:
 
 
 def class_of(priority: int) -> str:
-    """Return the name of the class that is made up for pods of this priority."""
+    """Return the name of the class that is generated for pods of this priority."""
     return f"priority-{priority}" if priority >= 0 else f"priority-minus-{-priority}"
 
 
 def _standing(pods: list[Document]) -> int:
-    """Return how many of *pods* their owner counts: neither ended nor on their way out."""
+    """Return how many of *pods* their owner counts: neither ended nor terminating."""
     return sum(
         pod["status"].get("phase") not in ("Succeeded", "Failed")
         and not pod["metadata"].get("deletionTimestamp")

@@ -9,8 +9,7 @@ import pytest
 
 from weir.gates import Gates
 from weir.taints.notation import parse_taint
-from weir.whatif import bystanders
-from weir.whatif.bystanders import Divided, Population, whole
+from weir.whatif import unaffected_pods
 from weir.whatif.changes import (
     AddNodes,
     Apply,
@@ -27,7 +26,9 @@ from weir.whatif.changes import (
     TaintEdit,
     Wait,
 )
-from weir.whatif.made_up_owners import owner_label
+from weir.whatif.inferred_owners import owner_label
+from weir.whatif.pod_records import whole
+from weir.whatif.unaffected_pods import Divided, Population
 
 Document = dict[str, Any]
 A = Nodes(("a",))
@@ -628,8 +629,8 @@ def test_a_cluster_in_which_nothing_is_under_way_is_quiet():
 
 def test_questions_share_who_takes_room_without_them(monkeypatch):
     made: list[object] = []
-    kept = bystanders._Unchanged
-    monkeypatch.setattr(bystanders, "_Unchanged", lambda *known: made.append(known) or kept(*known))
+    kept = unaffected_pods._Unchanged
+    monkeypatch.setattr(unaffected_pods, "_Unchanged", lambda *known: made.append(known) or kept(*known))
     population = Population([*NODES, WEB[0]], WEB[1:])
     for name, living in (("a", ["web-0"]), ("b", ["web-1", "web-2"]), ("a", ["web-0"])):
         found = population.divide([Cordon(Nodes((name,)))])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weir.whatif.made_up_owners import OWNER_LABEL, class_of, daemon, job, owner_label, replicated, stateful
+from weir.whatif.inferred_owners import OWNER_LABEL, class_of, daemon, job, owner_label, replicated, stateful
 
 
 def pod(name: str = "web-0", phase: str = "Running", going: bool = False, **spec: Any) -> dict[str, Any]:

@@ -17,18 +17,18 @@ from typing import Final
 
 from weir.whatif.history import Cause, History, PodLife, Why, after
 
-#: So often in a row a pod and those made in its place must be driven out before it is called a circle.
+#: So often in a row a pod and those made in its place must be evicted before it counts as a loop.
 ROUNDS: Final = 4
 DRIVEN: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.REFUSED, Why.PREEMPTED})
-#: What can happen to a pod and those made in its place again and again: also that its owner cannot make up its mind.
+#: What can happen to a pod and its replacements again and again: also that its owner deletes and creates them.
 _TURNING: Final = DRIVEN | {Why.EVICTED, Why.OWNER}
 
 WorkloadOf = Callable[[PodLife], str]
 
 
 @dataclass(frozen=True)
-class Circle:
-    """Pods of a workload that have to go, are made again and have to go again, as far as was looked."""
+class EvictionLoop:
+    """A workload whose pods are evicted, replaced and evicted again, as far as was looked."""
 
     workload: str
     nodes: tuple[str, ...]
@@ -40,10 +40,10 @@ class Circle:
     other_nodes: tuple[str, ...] = ()  #: nodes that would take its pods and keep them: the loop may end there
 
 
-def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
+def find_eviction_loops(history: History, workload_of: WorkloadOf) -> list[EvictionLoop]:
     """Return the workloads whose pods are evicted again and again; *history* must be paired."""
     replacements = {life.instead.uid for life in history.lives.values() if life.instead is not None}
-    loops: dict[str, list[Circle]] = {}
+    loops: dict[str, list[EvictionLoop]] = {}
     for life in history.lives.values():
         if life.uid in replacements:
             continue
@@ -61,7 +61,7 @@ def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
         if ended and life.owner_uid not in history.suspended:
             continue  # it has come to an end: a Job that gave up, a taint that was taken away
         cause = next(each.cause for each in reversed(recent) if each.cause is not None)
-        loop = Circle(
+        loop = EvictionLoop(
             workload_of(life),
             tuple(dict.fromkeys(one.node for one in recent if one.node)),
             after(median(gaps)),
@@ -100,26 +100,29 @@ def _due_again(history: History, evicted: list[PodLife], last: PodLife) -> float
 
 
 def with_other_nodes(
-    circle: Circle, history: History, workload_of: WorkloadOf, fitting: Callable[[PodLife], Iterable[str]]
-) -> Circle:
+    loop: EvictionLoop,
+    history: History,
+    workload_of: WorkloadOf,
+    fitting: Callable[[PodLife], Iterable[str]],
+) -> EvictionLoop:
     """Return a loop with the nodes that would keep its pods, of those *fitting* one by the scheduler's filters."""
-    if circle.cause.why is not Why.TAINT:
-        return circle
-    lives = [life for life in history.lives.values() if workload_of(life) == circle.workload]
+    if loop.cause.why is not Why.TAINT:
+        return loop
+    lives = [life for life in history.lives.values() if workload_of(life) == loop.workload]
     latest = max(lives, key=lambda life: life.came)
-    nodes = (name for name in fitting(latest) if name not in circle.nodes and history.keeps(name, latest))
-    return replace(circle, other_nodes=tuple(sorted(nodes)))
+    nodes = (name for name in fitting(latest) if name not in loop.nodes and history.keeps(name, latest))
+    return replace(loop, other_nodes=tuple(sorted(nodes)))
 
 
-def _together(circles: list[Circle]) -> Circle:
-    first = max(circles, key=lambda each: each.rounds)
-    nodes = dict.fromkeys(node for each in circles for node in each.nodes)
-    return Circle(
+def _together(loops: list[EvictionLoop]) -> EvictionLoop:
+    first = max(loops, key=lambda each: each.rounds)
+    nodes = dict.fromkeys(node for each in loops for node in each.nodes)
+    return EvictionLoop(
         first.workload,
         tuple(sorted(nodes)),
         first.every,
-        sum(each.pods for each in circles),
-        sum(c.rounds for c in circles),
+        sum(each.pods for each in loops),
+        sum(c.rounds for c in loops),
         first.cause,
         first.slower,
     )

@@ -15,9 +15,9 @@ from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 from weir.whatif import horizon
 from weir.whatif.changes import Apply, Cordon, Nodes
-from weir.whatif.circles import Circle, find_circles
+from weir.whatif.eviction_loops import EvictionLoop, find_eviction_loops
 from weir.whatif.history import Cause, PodLife, Why
-from weir.whatif.words import circle as said
+from weir.whatif.words import eviction_loop as said
 
 HOT = taint("ra", "hot:NoExecute")
 DAY = 86400.0
@@ -258,8 +258,8 @@ def driven(*times: float, names: str = "p", nodes: str = "a", **more: Any) -> li
     return chain(*went, life(f"{names}-last", made=times[-1], **more))
 
 
-def turning(lives: list[PodLife], seen: float) -> list[Circle]:
-    return find_circles(history(lives, seen=seen), by_owner)
+def turning(lives: list[PodLife], seen: float) -> list[EvictionLoop]:
+    return find_eviction_loops(history(lives, seen=seen), by_owner)
 
 
 def test_a_chain_is_one_circle_with_all_its_rounds_and_its_latest_cause():
