@@ -3,8 +3,8 @@
 `*.yaml` beside this module hold what is tried. `{rows, file, old, new}` is the smallest change of the code (below
 src/weir) that makes the statements of the rows false; `{rows, unbreakable}` says why none does. A row is proven when
 one of its tests fails with the change and passes without. All runs in a copy of the checkout, never in itself.
-`--check` reads only syntax and fails for a row without a test or without a change, and for a test of a row that is
-not there: `make check`.
+`--check` reads only syntax and fails for a row without a test or without a change, for a test of a row that is not
+there, and for a change whose old text is no longer in the code: `make check`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,14 @@ def problems(
             yield f"{row.id} ({row.says}) has no test: mark one with @pytest.mark.proves({row.id!r})"
         elif row.id not in changed:
             yield f"{row.id} ({row.says}) was never broken: add a change to tests/prove, or why there is none"
+
+
+def stale(tried: Iterable[Change], source: Path) -> Iterator[str]:
+    """Yield changes whose old text is not in the code below *source* exactly once."""
+    for change in tried:
+        file = source / change.file
+        if not change.unbreakable and (not file.is_file() or file.read_text().count(change.old) != 1):
+            yield f"tests/prove: {', '.join(change.rows)}: {change.file} does not have the old text once"
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -276,7 +284,8 @@ def main() -> int:
         child(json.loads(given.child))
         return 0
     if given.check:
-        found = list(problems(all_rows(), coverage.proofs(), changes()))
+        tried = changes()
+        found = [*problems(all_rows(), coverage.proofs(), tried), *stale(tried, Path("src/weir"))]
         print("\n".join(found), end="\n" if found else "")
         return bool(found)
     return prove(given.rows, every=given.every)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from docs import coverage
 
-from tests.prove.__main__ import Change, all_rows, changes, problems
+import weir
+from tests.prove.__main__ import Change, all_rows, changes, problems, stale
 
 
 def row(row_id: str, *evidence: str) -> coverage.Row:
@@ -20,6 +21,22 @@ def row(row_id: str, *evidence: str) -> coverage.Row:
 
 def test_every_row_has_a_test_and_every_marker_a_row() -> None:
     assert list(problems(all_rows(), coverage.proofs(), changes())) == []
+
+
+def test_every_change_fits_the_code() -> None:
+    assert list(stale(changes(), Path(weir.__file__).parent)) == []
+
+
+def test_a_change_whose_old_text_is_gone_or_there_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one two two")
+    tried = [Change(("1-1",), "a.py", old, "x") for old in ("one", "two", "three")] + [
+        Change(("1-2",), "b.py", "x")
+    ]
+    assert list(stale([*tried, Change(("1-3",), unbreakable="why")], tmp_path)) == [
+        "tests/prove: 1-1: a.py does not have the old text once",
+        "tests/prove: 1-1: a.py does not have the old text once",
+        "tests/prove: 1-2: b.py does not have the old text once",
+    ]
 
 
 @pytest.mark.parametrize(
