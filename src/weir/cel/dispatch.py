@@ -110,11 +110,13 @@ def chosen(call: Invoke, args: Sequence[Value]) -> Overload | None:
 
 def remember(
     call: Invoke, args: Sequence[Value], overload: Overload | None, priced_by: Overload | None
-) -> None:
-    """Choose and price the same way for *args* of these classes from now on, if they tell all."""
+) -> bool:
+    """Choose and price the same way for *args* of these classes from now on, if they tell all; return whether."""
     classes = tuple([arg.__class__ for arg in args])
-    if _TELLING.issuperset(classes):
-        call.by_classes[classes] = overload, priced_by
+    if not _TELLING.issuperset(classes):
+        return False
+    call.by_classes[classes] = overload, priced_by
+    return True
 
 
 def takes_any_list(function: str, args: Sequence[Value]) -> bool:

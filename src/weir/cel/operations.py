@@ -94,7 +94,7 @@ def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:
     return 1 if named is None else price(named, args, outcome)
 
 
-#: Units of work to hold one value against the type of its parameter.
+#: Units of work to look into lists and maps at every call, for each parameter.
 _GUARDING: Final = 8
 #: Upstream asks for the text inside the value they are called on, and a type has one: its name.
 _READ_TYPES_AS_TEXT: Final = frozenset(("matches", "find", "findAll"))
@@ -123,9 +123,8 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
         for guard, arg in zip(step.guards, args, strict=True):
             if guard is not None and not accepts(guard, arg):
                 raise no_such_overload(step.function, args)
-        if step.guards:
+        if step.guards and not remember(step, args, overload, overload):
             spend(len(step.guards) * _GUARDING)
-            remember(step, args, overload, overload)
     if overload.impl is None:
         raise no_such_overload(step.function, args)
     try:
