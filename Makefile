@@ -19,7 +19,7 @@ export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-real-time soak faults test test-fresh test-forecast fuzz hostile hostile-operator mutants prove test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
+.PHONY: help setup demo demo-real-time soak faults test test-fresh test-forecast test-plan fuzz hostile hostile-operator mutants prove test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock test-ecosystem test-upstream clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
 	@echo "make test-fresh       run the property tests on fresh cases, and whole tables of hostile inputs"
 	@echo "make test-forecast    compare forecasts with copies of the control plane on 2,000 clusters (N=count)"
+	@echo "make test-plan        carry out plans on 500 random clusters, and hold 500 against every division (N=count)"
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
 	@echo "make hostile          hold 2,000 hostile connections for a minute, then 5,000 over TLS"
 	@echo "make hostile-operator send the operator 5,000 requests of strangers a second for a minute"
@@ -57,6 +58,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing weir and its tools into $(VENV) …"
 	@$(BIN)/python $(PIP) -c constraints.txt 'pip>=25.1'
 	@$(BIN)/python $(PIP) -c constraints.txt --group dev -e '.[etcd]'
+	@$(BIN)/python -m compileall -q src  # as an installed wheel is: half of what a command takes to start
 	@touch $@
 
 setup: $(READY)
@@ -70,6 +72,10 @@ demo-real-time: $(READY)
 test: $(READY) tools
 	@$(BIN)/python -m compileall -q src  # for the commands that tests start, not by each of them
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(TESTS)
+
+# Does a plan that is carried out break its goals; is there none where it says so? (N=count)
+test-plan: $(READY)
+	WEIR_PLAN_SEEDS=$(or $(N),500) $(BIN)/python -m pytest $(IN_PARALLEL) tests/property/test_plan.py
 
 # Requests that want to break the server, beside what `make test` sends (N=count, SEED=number).
 fuzz: $(READY)

@@ -46,8 +46,13 @@ class Target:
     @classmethod
     def of(cls, kubeconfig: Path, token: str) -> Target:
         (config,) = read_values(kubeconfig.read_bytes())
-        server = urlsplit(config["clusters"][0]["cluster"]["server"])
-        return cls(server.hostname or "", server.port or 0, token)
+        return cls.at(config["clusters"][0]["cluster"]["server"], token)
+
+    @classmethod
+    def at(cls, server: str, token: str) -> Target:
+        """Return the target at the address *server*."""
+        address = urlsplit(server)
+        return cls(address.hostname or "", address.port or 0, token)
 
     def request(
         self, method: str, path: str, body: object = None, content_type: str = "application/json"

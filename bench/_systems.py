@@ -2,8 +2,8 @@
 
 Both are asked over TLS, with RBAC, audit off as by default, their default admission, and durable: SQLite as weir ships
 it, etcd with fsync, on the same disk. Client limits of all components are lifted and the feature gates are equal.
-Components reach their server the cheapest way they have: Kubernetes' speak protobuf over TLS, and its etcd is asked
-without TLS; weir's come by the Unix socket of the machine, as in `weir up` (COMPONENTS=tls: over TLS as well).
+Components of both reach their server over TLS, Kubernetes' in protobuf; its etcd is asked without TLS. With
+COMPONENTS=socket weir's come by the Unix socket of the machine, as in `weir up`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.contract.etcd_server import EtcdServer, find_etcd, free_port
+from tests.contract.etcd_server import EtcdServer, free_port
 from tests.kubernetes.programs import running
 from tests.kubernetes.real_server import KUBECONFIG, PATIENCE_SECONDS, is_ready
 from tests.kubernetes.test_same_answers import running_keys
 
-from bench._generator import Target
 from bench._load import GATES, api_server, cpu_seconds, memory_mib, started
+from weir.objects.manifest import read_values
 
 _QPS = 100_000
 _REST = 0.2  #: seconds of processor time in one, of all processes: more than a control plane takes that has no work
@@ -37,7 +37,8 @@ _KUBERNETES_GATES = "--feature-gates=TaintTolerationComparisonOperators=true"
 class System:
     """A running control plane: where it is asked, and its processes by name."""
 
-    target: Target
+    server: str
+    token: str
     processes: dict[str, int]
 
     def cpu(self) -> dict[str, float]:
@@ -78,7 +79,7 @@ def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
         server = stack.enter_context(api_server(folder, *options))
         reach = (
             "--kubeconfig",
-            str(folder / "kubeconfig" if os.environ.get("COMPONENTS") == "tls" else local),
+            str(local if os.environ.get("COMPONENTS") == "socket" else folder / "kubeconfig"),
             "--no-leader-elect",
             "--kube-api-qps",
             "0",
@@ -90,9 +91,18 @@ def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
             only = f"--controllers={','.join(controllers)}"
             manager = stack.enter_context(started(folder, "controller-manager", only, *reach))
             processes["controller-manager"] = manager.pid
-        system = System(Target.of(folder / "kubeconfig", _TOKEN), processes)
+        system = System(_server(folder / "kubeconfig"), _TOKEN, processes)
         system.rest()
         yield system
+
+
+@cache
+def etcd_program() -> str:
+    """Return a current etcd, built from its Go module; ETCD_BIN names another one."""
+    if named := os.environ.get("ETCD_BIN"):
+        return named
+    build = Path(__file__).parent / "etcd.sh"
+    return subprocess.run([build], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 @cache
@@ -112,7 +122,7 @@ def kubernetes(controllers: Sequence[str] = ()) -> Iterator[System]:
     """Run etcd, kube-apiserver and kube-scheduler, and the controllers named in a kube-controller-manager."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        etcd = EtcdServer(find_etcd(), folder)
+        etcd = EtcdServer(etcd_program(), folder)
         etcd.start()
         stack.callback(etcd.kill)
         server, kubeconfig = _kube_apiserver(stack, folder, etcd)
@@ -139,9 +149,15 @@ def kubernetes(controllers: Sequence[str] = ()) -> Iterator[System]:
                 *limits, *patience, _KUBERNETES_GATES,
             )  # fmt: skip
             processes["kube-controller-manager"] = stack.enter_context(manager).pid
-        system = System(Target.of(kubeconfig, _TOKEN), processes)
+        system = System(_server(kubeconfig), _TOKEN, processes)
         system.rest()
         yield system
+
+
+def _server(kubeconfig: Path) -> str:
+    (config,) = read_values(kubeconfig.read_bytes())
+    server: str = config["clusters"][0]["cluster"]["server"]
+    return server
 
 
 def _tokens(folder: Path) -> Path:

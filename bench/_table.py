@@ -31,11 +31,21 @@ ROWS = (
         for words in (
             "created",
             "created and bound on 1,000 nodes",
+            "created and bound on 5,000 nodes",
             "list of 5,000",
             "informer of 5,000",
+            "events to 20 informers",
             "of Deployments, bound",
             "of Jobs, bound",
+            "with claims, bound",
+            "5,000 evicted by a taint",
+            "1,000 rolled out",
         )
+    ),
+    Row(
+        "memory with 5,000 nodes and 50,000 diverse pods",
+        "kubernetes",
+        "memory with 5,000 nodes and 50,000 pods, diverse pods",
     ),
     Row("the scheduler's engine alone, 5,000 nodes", "scheduler", "50 classes mixed, 5,000 nodes"),
     Row("the same, 100,000 nodes", "scheduler", "50 classes mixed, 100,000 nodes"),

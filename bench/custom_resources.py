@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench import Figure
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request, Response
 from weir.clock import RealClock
-from weir.customresources.served import shown_kinds
+from weir.compat.customresources.served import shown_kinds
 
 DEFINITIONS = 500
 FIELDS = 40  #: of a definition, each a few lines of YAML

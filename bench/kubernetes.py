@@ -4,9 +4,9 @@ Every workload is done by both systems alternately, three rounds (`ROUNDS=5` for
 a control plane of its own. A figure is the median of weir's rounds, its baseline that of Kubernetes', its ratio the
 median of the rounds' ratios with their range behind it. Below it stand the processor time of all processes for each
 pod, process by process, and what the load generator took of the machine.
-The clients are on client-go (bench/clientgo), with uniform and with diverse pods, both systems over TLS. The workloads
-after those have a generator (bench/_generator.py) whose requests are alike: README shows none of them.
-Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN), Go and etcd, and says so where there are none.
+The clients are on client-go (bench/clientgo), with uniform and with diverse pods, both systems over TLS; a current
+etcd is built from its Go module (bench/etcd.sh) and runs with its defaults.
+Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and Go, and says so where there are none.
 """
 
 from __future__ import annotations
@@ -14,22 +14,16 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import Figure
-from bench._client_go import asked, program
-from bench._systems import Start, System, is_kubernetes_built, kubernetes, weir
-from bench._workloads import (
-    Measured,
-    claimed,
-    evicted,
-    fanned_out,
-    held,
-    rolled_out,
-)
+from bench._client_go import Measured, Step, measure, program
+from bench._systems import Start, is_kubernetes_built, kubernetes, weir
 
 ROUNDS = 3
+_SIDES = ("weir", "Kubernetes")
+WARM = 32
 WORKLOAD_CONTROLLERS = ("deployment", "replicaset", "job")
 
 
@@ -39,74 +33,67 @@ class Workload:
 
     figure: str
     unit: str
-    measure: Callable[[System], Measured]
     aim: float  #: how many times better than Kubernetes
+    work: Step
+    before: tuple[Step, ...] = ()
     controllers: tuple[str, ...] = ()
-    is_less_better: bool = False
+    diverse: bool = False
     rounds: int | None = None  #: where not as many as of the others
+
+    @property
+    def is_less_better(self) -> bool:
+        return self.unit in ("ms", "s", "MiB")
+
+
+def _nodes(count: int) -> Step:
+    return Step("nodes", count)
+
+
+def _warm(mode: str) -> Step:
+    return Step(mode, WARM, prefix="w")
+
+
+def _workloads(diverse: bool) -> Sequence[Workload]:
+    """Return the work of one variety of pods, each warmed up by a little of the same."""
+    held = (_nodes(0), Step("create", 5_000))
+    on_hundred = ("-nodes", "100")
+    pods = f"{'diverse' if diverse else 'uniform'} pods"
+    rows: tuple[tuple[str, str, float, Step, tuple[Step, ...], tuple[str, ...]], ...] = (
+        ("created", "1/s", 2, Step("create", 2_000), (_nodes(0), _warm("create")), ()),
+        ("created and bound on 1,000 nodes", "pods/s", 3,
+         Step("bound", 2_000), (_nodes(1_000), _warm("bound")), ()),
+        ("created and bound on 5,000 nodes", "pods/s", 3,
+         Step("bound", 2_000), (_nodes(5_000), _warm("bound")), ()),
+        ("list of 5,000", "ms", 1.5, Step("list", 5_000), held, ()),
+        ("informer of 5,000", "ms", 1.5, Step("informer", 5_000), held, ()),
+        ("events to 20 informers", "1/s", 1.5, Step("watch", 500, ("-watchers", "20")), (_nodes(0),), ()),
+        ("of Deployments, bound", "pods/s", 3,
+         Step("deployments", 1_000), (_nodes(200), _warm("deployments")), WORKLOAD_CONTROLLERS),
+        ("of Jobs, bound", "pods/s", 3,
+         Step("jobs", 1_000), (_nodes(200), _warm("jobs")), WORKLOAD_CONTROLLERS),
+        ("with claims, bound", "pods/s", 3,
+         Step("claims", 1_000), (_nodes(200), Step("devices", 200), _warm("claims")), ("resourceclaim",)),
+        ("5,000 evicted by a taint", "s", 3,
+         Step("evict", 5_000, on_hundred), (_nodes(100), Step("placed", 5_000, on_hundred)), ("taint-eviction",)),
+        ("1,000 rolled out", "s", 3,
+         Step("rollout", 1_000), (_nodes(100), Step("ready", 1_000)), WORKLOAD_CONTROLLERS),
+    )  # fmt: skip
+    return [
+        Workload(f"{words}, {pods}", unit, aim, work, before, controllers, diverse)
+        for words, unit, aim, work, before, controllers in rows
+    ]
 
 
 WORKLOADS = (
-    *(
-        Workload(f"{words}, {pods} pods", unit, measure, aim, controllers, is_less_better=unit == "ms")
-        for pods, diverse in (("uniform", False), ("diverse", True))
-        for words, unit, measure, aim, controllers in (
-            ("created", "1/s", asked("create", 2_000, diverse=diverse), 2, ()),
-            (
-                "created and bound on 1,000 nodes",
-                "pods/s",
-                asked("bound", 2_000, diverse=diverse, nodes=1_000),
-                3,
-                (),
-            ),
-            ("list of 5,000", "ms", asked("list", 5_000, diverse=diverse, seconds=True), 1.5, ()),
-            ("informer of 5,000", "ms", asked("informer", 5_000, diverse=diverse, seconds=True), 1.5, ()),
-            (
-                "of Deployments, bound",
-                "pods/s",
-                asked("deployments", 1_000, diverse=diverse, nodes=200),
-                3,
-                WORKLOAD_CONTROLLERS,
-            ),
-            (
-                "of Jobs, bound",
-                "pods/s",
-                asked("jobs", 1_000, diverse=diverse, nodes=200),
-                3,
-                WORKLOAD_CONTROLLERS,
-            ),
-        )
-    ),
+    *_workloads(diverse=False),
+    *_workloads(diverse=True),
     Workload(
-        "2,000 pods with claim templates on 200 nodes, created to bound",
-        "pods/s",
-        claimed(200, 2_000),
-        8,
-        ("resourceclaim",),
-    ),
-    Workload("events to 100 watchers", "1/s", fanned_out(100, 300), 5),
-    Workload(
-        "10,000 pods evicted by a taint on 100 nodes",
-        "s",
-        evicted(100, 100),
-        5,
-        ("taint-eviction",),
-        is_less_better=True,
-    ),
-    Workload(
-        "rollout of a Deployment with 1,000 replicas",
-        "s",
-        rolled_out(1_000),
-        5,
-        ("deployment", "replicaset"),
-        is_less_better=True,
-    ),
-    Workload(
-        "memory with 5,000 nodes and 50,000 pods",
+        "memory with 5,000 nodes and 50,000 pods, diverse pods",
         "MiB",
-        held(5_000, 50_000),
-        2,
-        is_less_better=True,
+        3,
+        Step("placed", 50_000, ("-nodes", "5000")),
+        (Step("nodes", 5_000),),
+        diverse=True,
         rounds=1,
     ),
 )
@@ -131,19 +118,19 @@ def beside(workload: Workload, rounds: int) -> list[Figure]:
     real: list[Measured] = []
     own: list[Measured] = []
     for number in range(rounds):
-        for start, found in ((kubernetes, real), (weir, own)):
+        for start, measured in ((kubernetes, real), (weir, own)):
             if sys.stderr.isatty():
                 print(
                     f"{workload.figure}: round {number + 1} of {rounds}, {start.__name__} …", file=sys.stderr
                 )
-            found.append(_once(start, workload))
+            measured.append(_once(start, workload))
     return figures_of(workload, real, own)
 
 
 def _once(start: Start, workload: Workload) -> Measured:
     with start(workload.controllers) as system:
         try:
-            return workload.measure(system)
+            return measure(system, workload.before, workload.work, workload.unit, workload.diverse)
         except TimeoutError as error:
             ended = f"; ended: {', '.join(system.ended())}" if system.ended() else ""
             raise SystemExit(f"{workload.figure}, {start.__name__}: {error}{ended}") from None
@@ -157,27 +144,32 @@ def figures_of(workload: Workload, real: Sequence[Measured], own: Sequence[Measu
     )
     aim = f"ratios {ratios[0]:.2f} to {ratios[-1]:.2f}, aim {workload.aim:g}"
     value, baseline = (statistics.median(one.value for one in side) for side in (own, real))
-    costs = [_cost(side) for side in (own, real)]
+    costs = [_medians(side, _cost) for side in (own, real)]
     spent, theirs = (sum(cost.values()) for cost in costs)
+    sizes = [_medians(side, lambda one: one.memory) for side in (own, real)]
+    ours, held = (sum(size.values()) for size in sizes)
     figures = [
         Figure(workload.figure, value, workload.unit, baseline, statistics.median(ratios), aim),
         Figure(
             "  processor time for each, all processes", spent, "µs", theirs, theirs / spent if spent else None
         ),
     ]
-    for side, cost in zip(("weir", "Kubernetes"), costs, strict=True):
+    for side, cost in zip(_SIDES, costs, strict=True):
         figures += [Figure(f"    {side}: {name}", paid, "µs") for name, paid in cost.items()]
-    for side, found in (("weir", own), ("Kubernetes", real)):
-        share = statistics.median(one.generator for one in found) * 100
-        figures.append(
-            Figure(f"  the generator's part of the machine, {side}", share, "%", target="below 10")
-        )
+    figures.append(Figure("  memory, all processes", ours, "MiB", held, held / ours if ours else None))
+    for side, size in zip(_SIDES, sizes, strict=True):
+        figures += [Figure(f"    {side}: {name}", mebibytes, "MiB") for name, mebibytes in size.items()]
+    for side, rounds in zip(_SIDES, (own, real), strict=True):
+        share = statistics.median(one.generator for one in rounds) * 100
+        figures.append(Figure(f"  the generator's part of the machine, {side}", share, "%"))
     return figures
 
 
-def _cost(side: Sequence[Measured]) -> dict[str, float]:
-    """Return the microseconds each process took for one pod, the median of the rounds."""
-    return {
-        name: statistics.median(one.cpu[name] / max(one.count, 1) * 1e6 for one in side)
-        for name in side[0].cpu
-    }
+def _cost(one: Measured) -> Mapping[str, float]:
+    """Return the microseconds each process took for one pod."""
+    return {name: seconds / max(one.count, 1) * 1e6 for name, seconds in one.cpu.items()}
+
+
+def _medians(side: Sequence[Measured], of: Callable[[Measured], Mapping[str, float]]) -> dict[str, float]:
+    """Return a value of each process, the median of the rounds."""
+    return {name: statistics.median(of(one)[name] for one in side) for name in of(side[0])}

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import Figure, day
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.running import Running
 from weir.clock import RealClock
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.controllers.runtime.runner import Controllers

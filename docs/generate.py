@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from docs import conformance, coverage, kinds
-from weir.apiserver.flowcontrol.metrics import FlowControlMetrics
+from weir.apiserver.compat.flowcontrol.metrics import FlowControlMetrics
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 from examples.story import Outcome, stories
-from weir.cli.render import BAD, DIM, GOOD, paint, to_yaml, wants_colour
 from weir.explain.explanation import verdict_line
 from weir.explain.words import node_sentence
+from weir.output import BAD, DIM, GOOD, paint, to_yaml, wants_colour
 
 
 def main(words: list[str]) -> int:

@@ -12,7 +12,7 @@ from weir.cel import ast, types
 from weir.cel.env import Env, Library, Overload
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.types import DURATION, TIMESTAMP
-from weir.policies.mutating import ESCAPE
+from weir.compat.policies.mutating import ESCAPE
 
 #: (how `v` begins, what is asked of it)
 Row = tuple[str, str]

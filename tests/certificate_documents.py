@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from weir.certificates import issue, make_authority, subject_name
-from weir.values.pem import encode_pem, pem_blocks
+from weir.values.pem import pem_blocks
 
 Document = dict[str, Any]
 VERSION = "certificates.k8s.io/v1"
@@ -20,6 +20,14 @@ VERSION = "certificates.k8s.io/v1"
 
 def document(kind: str, name: str, version: str = VERSION, **rest: Any) -> Document:
     return {"kind": kind, "apiVersion": version, "metadata": {"name": name}, **rest}
+
+
+def encode_pem(type: str, content: bytes) -> bytes:
+    return (
+        f"-----BEGIN {type}-----\n".encode()
+        + base64.encodebytes(content)
+        + f"-----END {type}-----\n".encode()
+    )
 
 
 NOW = datetime.now(UTC).replace(microsecond=0)

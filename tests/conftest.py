@@ -42,7 +42,7 @@ def no_collection():
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Take what collecting made, ten thousand tests, out of the collector's sight: it lives until the end.
 
-    Collecting also imports `weir.cli.start`, which leaves Ctrl-C to the system; a test may not end its worker by it.
+    Collecting also imports `weir.cli.interrupts`, which leaves Ctrl-C to the system: a test may not end its worker so.
     """
     gc.collect()
     gc.freeze()

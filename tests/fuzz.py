@@ -21,12 +21,12 @@ from urllib.parse import quote
 
 from tests.fake_transport import FakeTransport
 from tests.property.test_api_fuzz import DEFINED, EXISTING, operations
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
+from weir.apiserver.compat.webhooks.review import CallFailed, read_answer
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.patches.json import patch_of_webhook
-from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.webhooks.review import CallFailed, read_answer
+from weir.apiserver.transport.protocol import HttpProtocol
 from weir.clock import RealClock
 from weir.errors import ApiError
 
@@ -475,7 +475,7 @@ async def fuzz(count: int, seed: int, folder: Path) -> list[str]:
 
 async def ask(connections: Connections, sent: bytes) -> bytearray:
     """Return what the server wrote to one connection; a watch is left when it begins."""
-    protocol, wire = connections.protocol(), FakeTransport()
+    protocol, wire = HttpProtocol(connections), FakeTransport()
     protocol.connection_made(wire)
     protocol.data_received(sent)
     for turn in range(200):

@@ -1,8 +1,7 @@
 """Evaluates the PromQL of deploy/ and of the pages over scraped samples, where there is no Prometheus.
 
 What these queries use, and nothing else: selectors, ranges, `rate`, `increase`, `histogram_quantile`, `sum` and `max`
-with `by`, division, comparison with a number, `and`. Rates are not extrapolated to the ends of their range, so figures
-are a little below Prometheus'.
+with `by`, division, comparison with a number, `and`. `promql_oracle` holds it against Prometheus' own engine.
 """
 
 from __future__ import annotations
@@ -80,9 +79,7 @@ class _Reader:
         while self._take("/"):
             right = self._term()
             assert isinstance(left, dict) and isinstance(right, dict)
-            left = {
-                labels: left[labels] / (right[labels] or math.nan) for labels in left.keys() & right.keys()
-            }
+            left = {labels: _divide(left[labels], right[labels]) for labels in left.keys() & right.keys()}
         return left
 
     def _term(self) -> Vector | float:
@@ -132,16 +129,37 @@ class _Reader:
 
     def _growth(self, name: str, matchers: list[tuple[str, str, str]]) -> Vector:
         """Return by how much each counter rose within the range; a counter that fell began anew."""
-        seen: dict[Labels, list[float]] = defaultdict(list)
+        seen: dict[Labels, list[tuple[float, float]]] = defaultdict(list)
+        begin = self._now - self._range
         for moment, page in self._pages:
-            if self._now - self._range < moment <= self._now:
+            if begin < moment <= self._now:
                 for labels, value in _chosen(page.get(name, {}), matchers).items():
-                    seen[labels].append(value)
+                    seen[labels].append((moment, value))
         return {
-            labels: sum(b - a if b >= a else b for a, b in pairwise(values))
-            for labels, values in seen.items()
-            if len(values) > 1
+            labels: _increase(samples, begin, self._now)
+            for labels, samples in seen.items()
+            if len(samples) > 1
         }
+
+
+def _increase(samples: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """Return the growth of a counter between two seconds, extrapolated to them where samples reach near.
+
+    >>> _increase([(10, 0), (20, 10), (30, 20)], 5, 35), _increase([(10, 100), (20, 110)], -600, 600)
+    (25.0, 20.0)
+    """
+    (first, lowest), (last, _) = samples[0], samples[-1]
+    grown = sum(b - a if b >= a else b for (_, a), (_, b) in pairwise(samples))
+    sampled = last - first
+    step = sampled / (len(samples) - 1)
+    before, after = (gap if gap < 1.1 * step else step / 2 for gap in (first - begin, end - last))
+    if grown > 0 and lowest >= 0:  # a counter is not below zero
+        before = min(before, sampled * lowest / grown)
+    return grown * (sampled + before + after) / sampled
+
+
+def _divide(one: float, other: float) -> float:
+    return one / other if other else math.nan if not one or math.isnan(one) else math.copysign(math.inf, one)
 
 
 def _chosen(series: Vector, matchers: list[tuple[str, str, str]]) -> Vector:

@@ -22,7 +22,7 @@ from tests.documented import PAGES, ROOT, Shown, commands, links, shown, weir_wo
 from weir.cli.main import run, weir
 
 #: Questions about files: they can be asked anywhere.
-QUESTIONS = ("explain", "lint", "cel", "what-if", "advise")
+QUESTIONS = ("explain", "lint", "cel", "what-if", "plan", "advise")
 
 
 def is_question(one: Shown) -> bool:

@@ -103,7 +103,8 @@ MAY_HURRY = {
     "e2e/test_hostile.py: time.monotonic() + 12": "how long strangers attack",
     "e2e/test_safe_eviction.py: '--timeout=2s'": "kubectl says that it waited in vain",
     "ui/test_simulation.py: self.let_go.wait(0.02)": "a pause",
-    "unit/cli/test_addresses.py: over.wait(0.05)": "a pause",
+    "ui/test_plan.py: waiting.wait(0.02)": "a pause",
+    "unit/inputs/test_files.py: over.wait(0.05)": "a pause",
     "unit/controllers/devices/test_taint_eviction_reconcile.py: story.until(10)": "virtual time",
 }
 
@@ -201,7 +202,6 @@ ACROSS = {
     "cel/test_fuzz.py": "the language as a whole",
     "cel/test_hostile.py": "the language as a whole",
     "cel/test_vectors.py": "the language as a whole",
-    "cli/test_addresses.py": "what inputs.py fetches, and the progress of long work",
     "cli/test_cel_hints.py": "the hints of weir cel",
     "controllers/devices/test_taint_eviction_reconcile.py": "the controller without a cluster, key by key",
     "controllers/devices/test_taint_eviction_state.py": "the controller with its queue and its claims",

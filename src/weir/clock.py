@@ -1,6 +1,6 @@
-"""Clocks: real, paced and virtual time.
+"""Clocks: real and virtual time.
 
-`RealClock` is the machine's; `PacedClock` runs faster by a factor. `VirtualClock` stands still until a test or
+`RealClock` is the machine's. `VirtualClock` stands still until a test or
 simulation advances it: sleepers wake in order of their time, each with the clock at exactly that time, so runs are
 fast and reproducible.
 """
@@ -236,34 +236,3 @@ class VirtualClock:
                 return
             if turn % _TURNS_BETWEEN_LOOKS == 0:
                 self.look()
-
-
-class PacedClock(VirtualClock):
-    """Real time accelerated by *pace*.
-
-    Unlike virtual time it does not wait for components: slow work takes its time, as in a real cluster.
-    """
-
-    def __init__(self, pace: float, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        super().__init__(start)
-        self._pace, self._began = pace, time.monotonic()
-
-    def monotonic(self) -> float:
-        return (time.monotonic() - self._began) * self._pace
-
-    def now(self) -> datetime:
-        return self._first + timedelta(seconds=self.monotonic())
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(seconds, 0.0) / self._pace)
-
-    async def advance(self, by: timedelta | float) -> None:
-        """Wait until so much time has passed."""
-        await self.sleep(by.total_seconds() if isinstance(by, timedelta) else by)
-
-    async def settle(self, rounds: int = 0) -> None:
-        """Yield for a moment; real time has no notion of idle."""
-        await asyncio.sleep(SETTLE_SECONDS)
-
-
-SETTLE_SECONDS = 0.02

@@ -30,37 +30,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 
-__all__ = [
-    "AlreadyExists",
-    "ApiError",
-    "BadRequest",
-    "Conflict",
-    "DecodeError",
-    "Forbidden",
-    "Gone",
-    "InternalError",
-    "Invalid",
-    "MethodNotAllowed",
-    "NotAcceptable",
-    "NotFound",
-    "NotImplementedHere",
-    "RequestTooLarge",
-    "ServiceUnavailable",
-    "Timeout",
-    "TooManyRequests",
-    "Unauthorized",
-    "UnsupportedMediaType",
-    "WeirError",
-    "from_status",
-]
-
 
 class WeirError(Exception):
     """Anything weir raises on purpose."""
 
 
 class FieldProblem(Protocol):
-    """What this module needs of a validation error (weir.validate.field.FieldError)."""
+    """What this module needs of a validation error (weir.fields.field.FieldError)."""
 
     @property
     def type(self) -> str: ...

@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weir.cel.env import Env
+from weir.cel.program import Program
+from weir.cel.program import compile as compile_cel
 from weir.explain.explanation import Explanation
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
+from weir.fields.documents import find_kind_problem, validate_fields
+from weir.fields.field import FieldError
 from weir.gates import Gates, GatesLike
 from weir.lowering.originals import evaluated, with_expression, with_expressions
 from weir.objects.core import Taint, Toleration, View, ViewError, read
+from weir.observe.interpreter import collect_rarely
+from weir.taints.expression import ENV
 from weir.taints.toleration import BLOCKING, Outcome
 from weir.taints.toleration import tolerates as _tolerates
 from weir.taints.toleration import untolerated as _untolerated
 from weir.validate import validate as _validate
-from weir.validate.field import FieldError
-from weir.validate.unknown_fields import find_kind_problem, validate_fields
+from weir.whatif.changes import Change
+from weir.whatif.forecast import Forecast
 from weir.world import World
 
 if TYPE_CHECKING:
-    from weir.cel.env import Env
-    from weir.cel.program import Program
-    from weir.cli.inputs import ClusterObjects
-    from weir.whatif.changes import Change
-    from weir.whatif.forecast import Forecast
+    from weir.inputs.cluster import ClusterObjects
 
 Document = Mapping[str, Any]
 
@@ -96,9 +99,8 @@ def load(*files: str | PathLike[str]) -> Snapshot:
     """
     import click
 
-    from weir.cli._options import ClusterSource
-    from weir.cli.inputs import read_cluster
-    from weir.observe.interpreter import collect_rarely
+    from weir.inputs.cluster import read_cluster
+    from weir.inputs.live import ClusterSource
 
     if not files:
         raise ValueError("which files hold the cluster?")
@@ -122,8 +124,14 @@ def what_if(
     """Return what *changes* (see weir.whatif.changes), made one after the other, do to *cluster* in *until* seconds.
 
     *cluster* is what `load` returned, documents, or one List document. Raises ValueError for a change that cannot be
-    made.
+    made, TypeError for what is no change.
     """
+    wrong = [changes] if isinstance(changes, str) else [each for each in changes if not hasattr(each, "make")]
+    if wrong:
+        raise TypeError(
+            f"{wrong[0]!r} is no change: give a list of changes of weir.whatif.changes, such as"
+            ' [Cordon(Nodes(("n1",)))]'
+        )
     from weir.whatif.run import WhatIfOptions
     from weir.whatif.run import what_if as run
 
@@ -175,9 +183,6 @@ def compile(expression: str, env: Env | None = None) -> Program:
     >>> program.evaluate({"taint": Taint("env.example.com/dev", "", "NoSchedule")})
     True
     """
-    from weir.cel.program import compile as compile_cel
-    from weir.taints.expression import ENV
-
     return compile_cel(expression, ENV if env is None else env)
 
 

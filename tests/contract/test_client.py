@@ -18,10 +18,9 @@ import pytest
 
 from tests.contract.etcd_server import EtcdServer
 from weir import errors
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.run import serve
-from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client, Unreachable, WatchEvent
 from weir.client.cache import Informer, decode_document

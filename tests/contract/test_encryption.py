@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from tests.contract.etcd_server import EtcdServer
-from weir.apiserver.encryption.at_rest import AtRest
-from weir.apiserver.encryption.configuration import ConfigurationError
+from weir.apiserver.compat.encryption.configuration import AtRest, ConfigurationError
 from weir.store import Store, StoreUnavailable, Write
+from weir.store.backend import Unreadable
 from weir.store.sqlite import SqliteStore
-from weir.store.transformer import Unreadable
 
 KEY = "/registry/secrets/default/s"
 SECRET = b"correct horse battery staple"

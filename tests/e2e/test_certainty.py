@@ -18,8 +18,9 @@ import yaml
 from tests.e2e.server import running_server
 from tests.e2e.test_up import up
 from weir.apiserver.auth import pki
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, run
+from weir.cli.main import run
 from weir.client.http import connect
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
 from weir.objects.kinds import by_kind
 
 TOKENS = """\

@@ -49,6 +49,7 @@ ELSEWHERE = {
     "weir install --rotate-path --context production": "tests/e2e/test_install.py",
     "weir operator --url https://192.0.2.7:9443": "tests/e2e/test_install.py",
     "weir backup monday.snapshot --store etcd=127.0.0.1:2379": "tests/integration/test_backup.py",
+    "weir up --apiservers 4 --store etcd=127.0.0.1:2379": "tests/e2e/test_many_apiservers.py",
     "weir down && weir restore monday.db && weir up": "tests/e2e/test_every_command.py",
     "weir restore monday.snapshot --etcd-data-dir m1 -- --name m1 --initial-cluster m1=http://10.0.0.1:2380": (
         "tests/unit/cli/test_backup.py"

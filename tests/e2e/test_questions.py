@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from weir.cli.main import FINE, run
+from weir.cli.main import run
 from weir.client.http import connect
+from weir.exit_codes import FINE
 from weir.objects.kinds import by_kind
 
 

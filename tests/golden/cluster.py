@@ -20,9 +20,9 @@ from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.bootstrap.objects import bootstrap, ensure_namespace_objects
-from weir.apiserver.identity_lease import IdentityLease
+from weir.apiserver.own_endpoints import IdentityLease
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.verbs import Parts
+from weir.apiserver.registry.storage import Parts
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import Request, Response, Stream

@@ -26,10 +26,9 @@ from tests.e2e.kubectl import find_kubectls
 from tests.golden.kubectl_compare import Command, Request, differences
 from tests.golden.kubectl_state import Missing, Named, arrange, wanted_before
 from tests.golden.report import Report
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.run import serve
-from weir.apiserver.running import Running
 from weir.apiserver.transport import http
 from weir.clock import RealClock
 from weir.controllers.catalog import choose

@@ -7,12 +7,15 @@ machine needs for a second of its own.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
-from weir.clock import PacedClock
+from weir.cli._demo_plan import story_plan
+from weir.clock import VirtualClock
 from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
 from weir.simulation.demo.story import Story, choose, find_stories, parse_time
@@ -20,6 +23,35 @@ from weir.simulation.demo.story import Story, choose, find_stories, parse_time
 PACE = 10.0
 #: How late a component may be, in seconds of the machine's clock.
 LATE_SECONDS = 1.5
+SETTLE_SECONDS = 0.02
+
+
+class PacedClock(VirtualClock):
+    """Real time accelerated by *pace*.
+
+    Unlike virtual time it does not wait for components: slow work takes its time, as in a real cluster.
+    """
+
+    def __init__(self, pace: float, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        super().__init__(start)
+        self._pace, self._began = pace, time.monotonic()
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._began) * self._pace
+
+    def now(self) -> datetime:
+        return self._first + timedelta(seconds=self.monotonic())
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0) / self._pace)
+
+    async def advance(self, by: timedelta | float) -> None:
+        """Wait until so much time has passed."""
+        await self.sleep(by.total_seconds() if isinstance(by, timedelta) else by)
+
+    async def settle(self, rounds: int = 0) -> None:
+        """Yield for a moment; real time has no notion of idle."""
+        await asyncio.sleep(SETTLE_SECONDS)
 
 
 def pace_of(story: Story, pace: float) -> float:
@@ -30,7 +62,7 @@ def pace_of(story: Story, pace: float) -> float:
 
 def differences(story: Story, pace: float) -> Iterator[str]:
     """Play *story* and yield what came out differently."""
-    for moment in play(story, clock=PacedClock(pace)):
+    for moment in play(story, clock=PacedClock(pace), planner=story_plan):
         if isinstance(moment, Ended):
             yield from moment.unexpected
             for judged in moment.judged:

@@ -17,9 +17,8 @@ from click.testing import CliRunner
 
 from tests.conftest import NOT_OURS
 from tests.contract.etcd_server import running_etcd
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.cli.main import weir
 from weir.client.api import Client

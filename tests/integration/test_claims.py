@@ -117,6 +117,23 @@ def test_pods_from_a_template_get_a_device_each_and_the_last_waits_for_one(clust
     assert node_of(cluster, "p4")
 
 
+@pytest.mark.proves("5055-116")
+def test_a_no_schedule_taint_lets_a_pod_start_that_did_not_come_by_the_scheduler(cluster: Cluster) -> None:
+    cluster.create(claim("c"))
+    cluster.create(pod("first", resourceClaimName="c"))
+    cluster.advance(2)
+    cluster.create(rule("r", {}, "NoSchedule"))
+    cluster.advance(2)
+    direct = pod("direct", resourceClaimName="c")
+    direct["spec"]["nodeName"] = node_of(cluster, "first")
+    cluster.create(direct)
+    cluster.advance(10)
+    phases = {each["metadata"]["name"]: each["status"]["phase"] for each in cluster.list("Pod")}
+    assert phases == {"first": "Running", "direct": "Running"}
+    (found,) = cluster.list("ResourceClaim")
+    assert sorted(each["name"] for each in found["status"]["reservedFor"]) == ["direct", "first"]
+
+
 def test_what_is_written_is_what_kubernetes_writes(cluster: Cluster) -> None:
     cluster.create(claim("c", tolerations=[{"key": "bad", "operator": "Exists", "effect": "NoExecute"}]))
     made = cluster.create(pod("p", resourceClaimName="c"))

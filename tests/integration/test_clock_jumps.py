@@ -17,9 +17,8 @@ from tests.unit.operator.test_credentials import SECRET, used
 from tests.unit.operator.test_credentials import own as own_credentials
 from weir.apiserver import run
 from weir.apiserver.build import build
-from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.own_endpoints import ENDPOINTS, GONE_SECONDS, OwnEndpoints
+from weir.apiserver.own_endpoints import ENDPOINTS, GONE_SECONDS, IdentityLease, OwnEndpoints
 from weir.apiserver.transport.http import Request
 from weir.certificates import load_certificate
 from weir.client.leases import Timing
@@ -29,7 +28,7 @@ from weir.lowering.webhooks import mutating_configuration, validating_configurat
 from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.known_triples import KnownTriples
 from weir.simulation.cluster import Cluster
-from weir.store.compact import DEFAULT_KEEP_SECONDS, upkeep_loop
+from weir.store.memory import DEFAULT_KEEP_SECONDS, upkeep_loop
 
 HOUR, DAY = 3600.0, 86400.0
 JUMPS = pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apiserver.customresources.world import definition
+from tests.unit.apiserver.compat.customresources.world import definition
 from weir.errors import Forbidden, NotFound
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count
 
-import pytest
-
 from tests.integration.test_cronjobs import cron
 from tests.integration.test_namespaces import in_team, quota
 from tests.integration.test_statefulset import database
 from tests.integration.test_workloads import web
 from weir.objects.kinds import KINDS
 from weir.simulation.cluster import Cluster
-
-pytestmark = pytest.mark.proves("5471-92")
 
 HOUR = 3600
 DAYS = 2

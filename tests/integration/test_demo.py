@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.paced_stories import LATE_SECONDS, PACE, only_late, pace_of
 from tests.stories import STORIES
+from weir.cli._demo_plan import story_plan
 from weir.cli.main import run
 from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
@@ -34,7 +35,7 @@ ROWS = {
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_story_comes_out_as_specified(story):
-    ends = [moment for moment in play(story) if isinstance(moment, Ended)]
+    ends = [moment for moment in play(story, planner=story_plan) if isinstance(moment, Ended)]
     wrong = [(j.outcome.about, j.differences) for end in ends for j in end.judged if not j]
     assert (wrong, [end.unexpected for end in ends if end.unexpected]) == ([], [])
 
@@ -99,6 +100,23 @@ def test_a_wrong_expectation_fails_and_is_told(told, outcome, left):
 def test_a_refusal_nobody_expected_fails(told):
     code, said = told("phase: Running", "0s}]\n  patch: [{object: Pod/p, merge: {spec: {nodeName: n2}}")
     assert (code, "NOT as specified: refused: Pod" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "plan, problem",
+    [
+        ('{name: p, change: "tant n1 a=1:NoExecute"}', "'tant' is no change"),
+        ('{name: p, change: "drain n1", goals: {max-unavailable: "1"}}', ""),
+        ('{name: p, change: "drain n1", goals: {max-unavailable: some}}', "'some': write a number of pods"),
+        ('{name: p, change: "drain n1", goals: {budget: "1"}}', "'budget' is none of max-pending"),
+        ('{name: p, change: "drain n2"}', "n2"),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_refused(tmp_path, capsys, plan, problem):
+    text = f"{{title: t, source: s, asks: a, nodes: [{{name: n1}}], steps: [{{event: e, plan: {plan}}}]}}"
+    (tmp_path / "one.yaml").write_text(text)
+    code = run(["demo", "--folder", str(tmp_path)])
+    assert (code, problem in capsys.readouterr().err) == (2 if problem else 0, True)
 
 
 def test_the_output_for_programs_has_a_schema_and_the_facts(told):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from weir.apiserver.build import build
-from weir.apiserver.encryption.at_rest import AtRest
+from weir.apiserver.compat.encryption.configuration import AtRest
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tests.unit.apiserver.customresources.world import definition, server
+from tests.unit.apiserver.compat.customresources.world import definition, server
 from weir.apiserver.transport.http import Request
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cases import sample, table
 from tests.hostile_definitions import CASES, GROUP, custom_object, definition
-from tests.unit.apiserver.customresources.world import CRDS, Server, established, server
+from tests.unit.apiserver.compat.customresources.world import CRDS, Server, established, server
 from tests.work import counting_calls
 from weir.apiserver.transport.http import Request, Response
 

@@ -295,9 +295,17 @@ def test_reviews_with_expressions_are_answered_beside_the_loop(monkeypatch: pyte
         assert {expressions for _, expressions in asked} == {False}
         stock.run_pod("p", {"operator": "CEL", "value": "taint.key == 'sla'"})
         assert {name for name, expressions in asked if expressions} >= {"answer", "complete"}
+        asked.clear()
+        stock.run_pod("many", *({"key": "sla", "operator": "Gt", "value": str(n)} for n in range(30)))
+        assert {name for name, expressions in asked if expressions} >= {"answer", "complete"}, (
+            "nor many others"
+        )
 
 
-def test_the_operator_evaluates_no_expression_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("grace_seconds", [0, 10])
+def test_the_operator_evaluates_no_expression_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch, grace_seconds: int
+) -> None:
     """Neither for pods, bound and pending ones, nor for node writes, grace or labels of DaemonSets."""
     beside: list[str] = []
     on_loop: list[str] = []
@@ -329,7 +337,7 @@ def test_the_operator_evaluates_no_expression_on_the_loop(monkeypatch: pytest.Mo
     monkeypatch.setattr(tolerations, "_verdict", judged)
     monkeypatch.setattr(Aside, "run", run)
     tolerating = {"operator": "CEL", "value": "taint.key == 'sla' && taint.value != '13'"}
-    with StockCluster(grace_seconds=10) as stock:
+    with StockCluster(grace_seconds=grace_seconds) as stock:
         stock.node("n")
         stock.run_pod("bound", tolerating, tolerating | {"value": "taint.key == 'other'"})
         stock.create(daemonset("d", tolerating))

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.apiserver.customresources.test_webhook_conversion import V1, V2, two_versions, widget
-from tests.unit.apiserver.customresources.world import server
+from tests.unit.apiserver.compat.customresources.test_webhook_conversion import V1, V2, two_versions, widget
+from tests.unit.apiserver.compat.customresources.world import server
 from weir.apiserver.auth import pki
-from weir.apiserver.customresources import webhook_conversion
+from weir.apiserver.compat.customresources import webhook_conversion
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.apiserver.customresources.world import server
+from tests.unit.apiserver.compat.customresources.world import server
 from tests.work import count_calls
 from weir.apiserver.patches.apply import apply
 from weir.apiserver.patches.managedfields import update_managed_fields

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.story_needs import used
 from tests.unit.advise.clusters import ask, entry, workload
 from tests.unit.advise.clusters import node as rated_node
 from tests.unit.ui.conftest import dump, screens_of  # noqa: F401
@@ -31,7 +32,6 @@ from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
 from weir.objects.manifest import read_manifest
 from weir.selectors.node import Match, match_requirement
 from weir.simulation.cluster import Cluster
-from weir.simulation.demo.needs import used
 from weir.taints.features import needed_gates
 from weir.taints.judge import TaintJudge
 from weir.taints.operators import INTEGERS, OPERATORS, VERSIONS, Comparison, Outcome

@@ -6,12 +6,14 @@ import json
 import os
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.warm import WARM
+from tests.image import instructions, last_stage
 from weir.cli.main import weir
 
 ROOT = Path(__file__).parents[2]
@@ -126,19 +128,14 @@ def test_words_of_an_input_are_no_commands(place):
 # ── containers ───────────────────────────────────────────────────────────────────────────────────
 
 
-def instructions():
-    text = (ROOT / "Containerfile").read_text().replace("\\\n", " ")
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [tuple(line.split(None, 1)) for line in lines]
-
-
 def test_a_container_runs_without_rights_and_finds_what_it_copies():
-    last = max(i for i, (word, _) in enumerate(instructions()) if word == "FROM")
-    words = dict(instructions()[last:])
-    user = words["USER"].split(":")[0]
+    user = dict(last_stage())["USER"].split(":")[0]
     assert int(user) > 0
     copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY" and "--from" not in rest]
-    assert [source for sources in copied for source in sources if not (ROOT / source).exists()] == []
+    sources = [source for each in copied for source in each]
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"pyproject.toml", "src", project["readme"], *project["license-files"]} <= set(sources)
 
 
 def test_what_a_container_starts_is_a_command_with_its_options():

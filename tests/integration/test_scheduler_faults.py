@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
-from weir.objects.requests import node_allocatable, total_requests
+from weir.objects.requests import node_allocatable, pod_requests
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 
@@ -115,7 +116,7 @@ class Scene:
             reference.pods[node.name] = [pod for pod in pods if pod.spec.node_name == node.name]
         wrong = [f"{name} was on {places}" for name, places in self.placements.items() if len(places) > 1]
         for node in nodes:
-            used = total_requests(reference.pods[node.name])
+            used = sum(map(Counter, map(pod_requests, reference.pods[node.name])), Counter())
             room = node_allocatable(node)
             wrong += [
                 f"{node.name} is overfull" for resource in used if used[resource] > room.get(resource, 0)

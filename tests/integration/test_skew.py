@@ -326,7 +326,7 @@ def kubelet_off(walk):
 # ── 8.3 skew scenarios ───────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.proves("5471-50", "5471-96", "5721-102", "5500-74")
+@pytest.mark.proves("5471-50", "5471-96", "5471-97", "5721-102", "5721-103", "5500-74")
 @row("8.3", "apiserver on, scheduler older: pending")
 def older_scheduler(walk):
     walk.node()

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.stock.virtual import StockCluster
-from weir.cli._options import ClusterSource
-from weir.cli.inputs import ClusterObjects, read_cluster
 from weir.client.snapshot import WHAT_IF
 from weir.errors import NotFound
 from weir.gates import ALL_FEATURES
+from weir.inputs.cluster import ClusterObjects, read_cluster
+from weir.inputs.live import ClusterSource
 from weir.lowering.names import DOMAIN, NAMESPACE
 from weir.lowering.originals import with_expressions
 from weir.objects.anonymity import anonymous

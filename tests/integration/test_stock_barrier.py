@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.stock.virtual import StockCluster
 from weir import errors
+from weir.client.cache import ObjectKey
+from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE, OPERATOR, SENTINEL
 from weir.objects.kinds import by_kind
+from weir.operator import entries
 from weir.operator.barrier import COURTESY_SECONDS
+from weir.operator.controller import OTHERS, WORKERS
 from weir.operator.pending import BESIDE
+from weir.operator.views import version_of
 
 NODE, POD = by_kind("v1", "Node"), by_kind("v1", "Pod")
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
@@ -192,3 +199,138 @@ def test_a_taint_that_evicts_nobody_is_no_repair(stock, caplog):
     values = {entry.get("value") for entry in stock.get("Pod", "p0")["spec"]["tolerations"]}
     assert "960" in values and "lacked entries" not in caplog.text
     assert stock.operators[0].metrics.repairs.child("entries").value == 0
+
+
+def test_pods_that_run_on_the_node_are_patched_while_the_table_is_written(monkeypatch):
+    with StockCluster() as stock:
+        stock.node("n0", "sla=950:NoExecute")
+        stock.run_pod("runs", GT)
+        assert stock.where("runs") == "n0"
+        operator, order = stock.operators[0], []
+        add, patch = operator.known.add, operator.entries._client.patch
+
+        async def slow_table(triples):
+            await stock.clock.sleep(2)
+            await add(triples)
+            order.append("table")
+
+        async def counted(kind, name, *given, **more):
+            if kind == POD and not more.get("subresource"):
+                order.append(name)
+            return await patch(kind, name, *given, **more)
+
+        monkeypatch.setattr(operator.known, "add", slow_table)
+        monkeypatch.setattr(operator.entries._client, "patch", counted)
+        (writing,) = write(stock, taint("970", "NoExecute"))
+        stock.advance(5)
+        assert writing.result() and stock.where("runs") == "n0"
+        assert order == ["runs", "table"], "and it is patched once"
+
+
+def test_pods_of_one_workload_are_not_an_event_each(monkeypatch):
+    monkeypatch.setattr(entries, "MANY_ENTRIES", 3)
+    with StockCluster() as stock:
+        stock.node("n0", "sla=950:NoExecute")
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+        }
+        spec = {"replicas": 40, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        stock.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r"}, "spec": spec})
+        stock.advance(30)
+        assert sum(stock.where(pod["metadata"]["name"]) == "n0" for pod in stock.list("Pod")) == 40
+        stock.set_taints("n0", ("sla", "970", "NoExecute"))
+        stock.advance(30)
+        found = [each for each in stock.list("Event") if each["source"].get("component") == OPERATOR]
+        about = {(each["reason"], each["involvedObject"]["kind"]) for each in found}
+        assert about == {("ManyTolerations", "ReplicaSet"), ("Lowered", "Node")}
+        assert sum(each["count"] for each in found) < 40 and len(found) < 5
+
+
+def running(stock, number=3):
+    """Let pods run on a node of their own; return their names."""
+    stock.node("home")
+    stock.set_taints("home", ("sla", "950", "NoExecute"))
+    names = [f"r{each}" for each in range(number)]
+    for name in names:
+        stock.run_pod(name, GT, node="home")
+    assert {stock.where(name) for name in names} == {"home"}
+    return names
+
+
+def requests_of(stock, monkeypatch):
+    """Return the writes that the operator makes from now on, as kind and name, but for events."""
+    made = []
+    client = stock.operators[0]._client
+    exchange = client.exchange
+
+    async def counted(method, path, *given, **more):
+        if method not in ("GET", "WATCH") and not path.partition("?")[0].endswith("events"):
+            made.append(path.partition("?")[0].rpartition("/v1/")[2])
+        return await exchange(method, path, *given, **more)
+
+    monkeypatch.setattr(client, "exchange", counted)
+    return made
+
+
+def test_a_node_write_costs_a_patch_for_each_pod_the_table_and_one_change_of_the_sentinel(monkeypatch):
+    """Everything the writer waits for: each of these takes an API server milliseconds."""
+    with StockCluster() as stock:
+        names = running(stock)
+        made = requests_of(stock, monkeypatch)
+        stock.set_taints("home", ("sla", "960", "NoExecute"))
+        pods = [f"namespaces/default/pods/{name}" for name in names]
+        own = [f"namespaces/{NAMESPACE}/configmaps/{KNOWN_TRIPLES}"]
+        own.append(f"namespaces/{NAMESPACE}/pods/{SENTINEL}/status")
+        assert sorted(made) == sorted(pods + own)
+        assert made[-1] == own[-1], "the sentinel proves what was written before it"
+
+
+def test_a_pod_that_is_bound_after_the_sentinel_was_changed_needs_another_sign(monkeypatch):
+    with StockCluster() as stock:
+        running(stock)
+        operator = stock.operators[0]
+        catch_up = operator.sentinel.catch_up
+
+        async def and_then_a_label():
+            mark = await catch_up()
+            patch = {"metadata": {"labels": {"new": "version"}}}
+            written = await stock.client.patch(POD, "r0", patch, "default")
+            while operator._pods.cache.get(ObjectKey("default", "r0")).version < version_of(
+                written["metadata"]["resourceVersion"]
+            ):
+                await asyncio.sleep(0)
+            return mark
+
+        confirms = operator.metrics.confirms.child()
+        before = confirms.value
+        stock.set_taints("home", ("sla", "960", "NoExecute"))
+        assert confirms.value == before + 1
+        monkeypatch.setattr(operator.sentinel, "catch_up", and_then_a_label)
+        stock.set_taints("home", ("sla", "970", "NoExecute"))
+        assert confirms.value == before + 3
+
+
+def test_work_on_nodes_does_not_delay_the_release_of_a_pod(monkeypatch):
+    """A rule that is new, and every start, is a look at each node; each may be a write."""
+    with StockCluster() as stock:
+        nodes = OTHERS + WORKERS + 1
+        for number in range(nodes):
+            stock.node(f"n{number}", v="1.3.0")
+        client = stock.operators[0]._client
+        patch, slow = client.patch, []
+
+        async def later(kind, name, *given, **more):
+            if kind == NODE:
+                slow.append(name)
+                await stock.clock.sleep(60.0)
+            return await patch(kind, name, *given, **more)
+
+        monkeypatch.setattr(client, "patch", later)
+        newer = {"key": "v", "operator": "SemverGt", "values": ["1.2.3"]}
+        required = {"nodeSelectorTerms": [{"matchExpressions": [newer]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        stock.run_pod("waits-for-labels", affinity=affinity)
+        assert len(slow) >= OTHERS and stock.where("waits-for-labels") == ""
+        stock.run_pod("p", GT)
+        assert stock.where("p")

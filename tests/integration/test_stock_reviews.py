@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.cases import sample, table
 from tests.stock.virtual import StockCluster
 from weir import errors
 from weir.lowering import webhooks
@@ -346,8 +347,43 @@ def replaced(value, at, other):
     return copy
 
 
+REQUIREMENT = {"key": "v", "operator": "SemverGt", "values": ["1.0.0"]}
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [REQUIREMENT], "matchFields": [REQUIREMENT]}]}
+
+
+def rich_pod(operator):
+    """Return a pod with every field that a webhook reads."""
+    owner = {"kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    fields = {"f:spec": {"f:tolerations": {}}}
+    managers = [{"manager": "m", "operation": "Update", "subresource": "", "fieldsV1": fields}]
+    annotations = {"weir.dev/tolerations": '[{key: a, operator: Gt, value: "1"}]', "a": "b"}
+    spec = {
+        "nodeName": "n",
+        "nodeSelector": {"a": "b"},
+        "tolerations": [
+            {"key": "sla", "operator": operator, "value": "0", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"operator": "CEL", "value": "taint.key == 'a'"},
+            {"key": "lowered.weir.dev/x-fdcc9d2b737318a9a2b8", "operator": "Exists"},
+        ],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": TERMS,
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": TERMS["nodeSelectorTerms"][0]}
+                ],
+            }
+        },
+        "schedulingGates": [{"name": "lowered.weir.dev/gate"}],
+    }
+    metadata = {
+        "name": "q", "namespace": "default", "uid": "q", "labels": {"a": "b"}, "annotations": annotations,
+        "managedFields": managers, "ownerReferences": [owner],
+    }  # fmt: skip
+    return {"metadata": metadata, "spec": spec}
+
+
 def true_reviews(stock, path):
-    """Return the requests of reviews that mean what they say: of a node, a pod, a DaemonSet."""
+    """Return the requests of reviews that mean what they say, one for each kind of object that a webhook is shown."""
     node, pod = stock.get("Node", "n"), stock.get("Pod", "p")
     tainted = {**node, "spec": {**(node.get("spec") or {}), "taints": taints(5)}}
     about = {"uid": "u", "namespace": "default", "dryRun": False, "subResource": "status"}
@@ -364,21 +400,32 @@ def true_reviews(stock, path):
             ("Node", "n", tainted, node),
             ("Pod", "p", pod, pod),
             ("DaemonSet", "d", DAEMON, DAEMON),
+            ("Pod", "q", rich_pod("Gt"), rich_pod("Lt")),
+            ("Deployment", "w", {"spec": {"template": rich_pod("Gt")}}, None),
+            ("CronJob", "c", {"spec": {"jobTemplate": {"spec": {"template": rich_pod("Lt")}}}}, None),
+            (
+                "PersistentVolume",
+                "v",
+                {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": TERMS}}},
+                None,
+            ),
         )
     ]
 
 
+@table
 @pytest.mark.parametrize("path", sorted(webhooks.SERVED_PATHS))
 def test_a_field_of_another_type_is_refused_at_the_door_and_ends_in_no_bug(stock, path):
     refused, number = 0, 0
     for request in true_reviews(stock, path):
         for at in list(places(request))[1:]:
-            number += 1
-            review = {"request": replaced(request, at, WRONG[number % len(WRONG)])}
-            try:
-                decoded = decode_review(msgspec.json.encode(review))
-            except ValueError:
-                refused += 1
-            else:
-                told(stock, decoded, path)
+            for value in sample(WRONG, len(WRONG), f"{path}{at}"):
+                number += 1
+                review = {"request": replaced(request, at, value)}
+                try:
+                    decoded = decode_review(msgspec.json.encode(review))
+                except ValueError:
+                    refused += 1
+                else:
+                    told(stock, decoded, path)
     assert 0 < refused < number

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from tests.contract.test_store_failures import Failing
+from tests.integration.paced_stories import PacedClock
 from tests.integration.test_backup import CONFIG_MAPS, Door, named
 from weir import errors
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
-from weir.clock import PacedClock
 from weir.store.sqlite import SqliteStore
 
 

@@ -22,6 +22,7 @@ from tests.certificate_documents import (
     condition,
     conditions,
     der,
+    encode_pem,
     issued,
     migration,
     pkcs10,
@@ -34,7 +35,6 @@ from tests.kubernetes.requests import APPLY, MERGE, STRATEGIC, TABLE, Asked, Doc
 from tests.kubernetes.rights_requests import GROUP as RBAC_GROUP
 from tests.kubernetes.rights_requests import RBAC, bound, rule, user
 from weir.objects.kinds import groups
-from weir.values.pem import encode_pem
 
 GROUP = "/apis/certificates.k8s.io/v1"
 REQUESTS = f"{GROUP}/certificatesigningrequests"

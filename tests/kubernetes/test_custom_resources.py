@@ -15,11 +15,11 @@ import yaml
 from tests.kubernetes.real_server import real_server
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_requests import TOKEN, call
-from weir.customresources.definition import find_custom_kinds
-from weir.customresources.pruning import find_unknown_fields
+from weir.compat.customresources.definition import find_custom_kinds
+from weir.compat.customresources.pruning import find_unknown_fields
+from weir.fields.documents import show_path
+from weir.fields.field import context_for
 from weir.gates import Gates
-from weir.validate.field import context_for
-from weir.validate.unknown_fields import show_path
 
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": name} for name in ("string", "integer", "number", "boolean"))
 

@@ -16,7 +16,7 @@ from tests.kubernetes.policy_requests import POLICIES, RULE, policy
 from tests.kubernetes.programs import controller_manager
 from tests.kubernetes.requests import Asked, Document, document
 from tests.kubernetes.test_same_requests import CONNECTIONS, PATIENCE_SECONDS, TOKEN, both_servers, call
-from weir.policies.type_checking import expression_warnings
+from weir.compat.policies.type_checking import expression_warnings
 
 DEPLOYMENTS = {**RULE, "apiGroups": ["apps"], "resources": ["deployments"]}
 TWO = {**RULE, "apiGroups": ["apps"], "resources": ["deployments", "statefulsets/scale", "statefulsets"]}

@@ -15,9 +15,9 @@ from tests.stock.flips import SITUATIONS, play
 from tests.stock.real import HOOKS, PATIENCE_SECONDS, PODS, Plane, has_numeric_gate, installed, plane
 from tests.stock.scenarios import SCENARIOS, Scenario, entry, sla
 from weir import errors
-from weir.cli.inputs import ClusterObjects
 from weir.client.snapshot import WHAT_IF, snapshot
 from weir.gates import ALL_FEATURES
+from weir.inputs.cluster import ClusterObjects
 from weir.lowering import webhooks
 from weir.objects.kinds import by_kind
 from weir.taints.notation import parse_taint

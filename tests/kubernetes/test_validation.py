@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from tests.kubernetes.oracles import oracle
+from weir.fields.field import TYPE_INVALID
 from weir.gates import Gates
 from weir.objects import defaults, document, kinds, schema
 from weir.validate import validate, validate_served
-from weir.validate.field import TYPE_INVALID
 
 HERE = Path(__file__).parent
 GATE = "AllAlpha=false,TaintTolerationComparisonOperators=true"

@@ -155,12 +155,12 @@ def small(number: int, seed: int, deletes: bool) -> Small:
 
 
 @contextmanager
-def control_plane(folder: Path) -> Iterator[Playground]:
-    """Give a real API server, scheduler and controller manager with weir's simulated kubelets."""
+def control_plane(folder: Path, *more: str) -> Iterator[Playground]:
+    """Give a real API server, scheduler and controller manager, with *more* options, and weir's simulated kubelets."""
     with ExitStack() as stack:
         kubeconfig = stack.enter_context(real_server(folder))
         stack.enter_context(scheduler(folder, kubeconfig))
-        stack.enter_context(controller_manager(folder, kubeconfig))
+        stack.enter_context(controller_manager(folder, kubeconfig, *more))
         command = [sys.executable, "-m", "weir.cli.main", "kubelet", "--kubeconfig", str(kubeconfig)]
         command += ["--feature-gates", "AllAlpha=false,TaintTolerationComparisonOperators=true"]
         with (folder / "kubelet.log").open("w") as log:

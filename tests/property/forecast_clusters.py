@@ -16,7 +16,9 @@ from weir.gates import ALL_FEATURES
 from weir.taints.notation import parse_taint
 from weir.whatif.changes import (
     AddNodes,
+    Apply,
     Change,
+    ChangeError,
     Cordon,
     DeleteNode,
     Drain,
@@ -360,7 +362,79 @@ def cluster(seed: int) -> tuple[list[Document], Change]:
     names = [
         each for each in documents if each["kind"] in ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
     ]
-    return documents, change(rng, [each for each in names if not each["metadata"].get("ownerReferences")])
+    free = [each for each in names if not each["metadata"].get("ownerReferences")]
+    if rng.random() < 0.3:
+        return documents, Apply(tuple(manifests(rng, documents, free)))
+    return documents, change(rng, free)
+
+
+def manifests(rng: random.Random, documents: list[Document], workloads: list[Document]) -> list[Document]:
+    """Return one or two manifests that change the cluster, or add to it."""
+    node = rng.choice(["n-0", "n-1", "n-2"])
+    taint = {
+        "key": "sla",
+        "value": str(rng.randrange(900)),
+        "effect": rng.choice(["NoExecute", "NoSchedule"]),
+    }
+    labels = {"app": "new"}
+    new = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "new", "namespace": "default"},
+        "spec": {
+            "replicas": rng.randrange(1, 4),
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod_spec(rng, "new")},
+        },
+    }
+    known: list[Document] = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "spec": {"taints": [taint]}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": {"pool": "y"}}, "spec": {}},
+        new,
+    ]
+    for each in workloads:
+        named = {
+            "apiVersion": each["apiVersion"],
+            "kind": each["kind"],
+            "metadata": {"name": each["metadata"]["name"], "namespace": "default"},
+        }
+        image = {"spec": {"containers": [{"name": "c", "image": "other"}]}}
+        known.append({**named, "spec": {"template": image}})
+        if each["kind"] != "DaemonSet":
+            known.append({**named, "spec": {"replicas": rng.randrange(5)}})
+        known.append(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "applied", "namespace": "default"},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": each["metadata"]["name"]}}},
+            }
+        )
+    slices = [each for each in documents if each["kind"] == "ResourceSlice"]
+    if slices:
+        tainted = rng.choice(slices)
+        device = {"name": "gpu-0", "taints": [taint]}
+        devices = [device, {"name": "gpu-1"}]
+        rule = {
+            "apiVersion": "resource.k8s.io/v1beta2",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": "broken"},
+            "spec": {
+                "deviceSelector": rng.choice(
+                    [
+                        {"driver": "gpu.example"},
+                        {"driver": "gpu.example", "pool": tainted["metadata"]["name"][:-5]},
+                    ]
+                ),
+                "taint": taint,
+            },
+        }
+        known = [rule, rule, rule, {**tainted, "spec": {**tainted["spec"], "devices": devices}}, *known]
+    first, second = rng.sample(known, 2)
+    # of a workload that grows while its pods are replaced, who stands for whom is chance
+    return (
+        [first] if rng.random() < 0.6 or "replicas" in {*first["spec"], *second["spec"]} else [first, second]
+    )
 
 
 def change(rng: random.Random, workloads: list[Document]) -> Change:
@@ -401,10 +475,17 @@ def summary(found: Forecast, there: set[str]) -> dict[str, Any]:
     for one in found.leaving:
         ends.setdefault(one.workload, Counter())[one.ends_on, one.why_nowhere] += 1
     return {
+        # of equal pods that were made before the change their random uids decide which goes first
         "leaving": sorted(
-            (called(one.pod), one.node, round(one.after.total_seconds()), one.cause.say())
+            (
+                called(one.pod),
+                one.node if one.pod in there else "",
+                round(one.after.total_seconds()),
+                one.cause.say(),
+            )
             for one in found.leaving
         ),
+        "left": sorted((called(one.pod), one.node) for one in found.leaving),
         "ends": ends,
         "workloads": sorted(
             (each.name, each.before, each.pods, each.waiting, each.lost, each.why, each.circle is not None)
@@ -445,12 +526,15 @@ def differences(seed: int) -> dict[str, tuple[Any, Any]]:
         documents, made = cluster(seed)
         asked = WhatIfOptions(ALL_FEATURES, NOW, AHEAD_SECONDS, seed)
         there = {f"default/{each['metadata']['name']}" for each in documents if each["kind"] == "Pod"}
-        answers.append(summary(what_if(documents, [made], asked, **options), there))
+        try:
+            answers.append(summary(what_if(documents, [made], asked, **options), there))
+        except ChangeError as error:
+            answers.append({"refused": str(error)})
     forecast, living, apart = answers
     return {
-        name: (forecast[name], living[name] if living[name] != forecast[name] else apart[name])
-        for name in forecast
-        if not forecast[name] == living[name] == apart[name]
+        name: (said, living.get(name) if living.get(name) != said else apart.get(name))
+        for name in {**forecast, **living}
+        if not (said := forecast.get(name)) == living.get(name) == apart.get(name)
     }
 
 

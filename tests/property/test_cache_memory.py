@@ -23,7 +23,7 @@ MOST_MIB = 48
 #: For each cache that has a bound: how it is called with the text *t*, which differs for every number *i*.
 FEEDERS = {
     "weir.apiserver.auth.authn.parse_bearer": "parse_bearer('Bearer ' + t)",
-    "weir.apiserver.flowcontrol.dispatcher.FlowControl._flows": "flows(t)",
+    "weir.apiserver.compat.flowcontrol.dispatcher.FlowControl._flows": "flows(t)",
     "weir.apiserver.patches.apply._identifier": "_identifier(Owner(t, 'Update', t, ''))",
     "weir.apiserver.patches.configuration.element_text": "element_text('f:' + t)",
     "weir.apiserver.patches.fieldset._rank": "_rank('f:' + t)",
@@ -34,7 +34,7 @@ FEEDERS = {
     "weir.apiserver.transport.protobuf._type_meta": "_type_meta(t[-100:], t)",
     "weir.apiserver.transport.negotiation.negotiate": "negotiate('application/json;x=' + t)",
     "weir.apiserver.transport.paths.parse": "parse('GET', '/api/v1/namespaces/' + t)",
-    "weir.apiserver.webhooks.dispatch._compiled": "_compiled('object.x == ' + repr(t))",
+    "weir.apiserver.compat.webhooks.dispatch._compiled": "_compiled('object.x == ' + repr(t))",
     "weir.cel.codegen.compile._compiled": "_codes('def f():\\n return ' + repr(t))",
     "weir.cel.library.regex.compile_regex": "searched(t)",
     "weir.cel.library.semver._parse": "_remembered(t, False); _remembered('1.0.0-' + t, True)",
@@ -52,14 +52,14 @@ FEEDERS = {
     "weir.objects.fast_decoder._quantity": "_quantity(d)",
     "weir.objects.requests._amounts": "_amounts(tuple((c, '1') for c in pieces(t)))",
     "weir.objects.requests._nanos": "_nanos(d)",
-    "weir.objects.requests._plain_requests": "plain(t)",
     "weir.objects.times.parse_time": "parse_time('2026-01-01T00:00:00.' + d[2:] + 'Z')",
     "weir.selectors.node._readable": "_readable('In', t, (t, d))",
     "weir.taints.operators._parse_integer": "_parse_integer(t); _parse_integer(d)",
-    "weir.validate.admissionregistration.match_conditions._compiled": "_compiled('object.x == ' + repr(t), False)",
-    "weir.validate.meta._fine_label": "_fine_label((t, t))",
+    "weir.validate.admissionregistration.webhook_configuration._compiled": "_compiled('object.x == ' + repr(t), False)",
+    "weir.lowering.tolerations._expression_problems": "_expression_problems(t)",
+    "weir.fields.meta._fine_label": "_fine_label((t, t))",
     "weir.validate.registry.find_rule": "find_rule(t, t)",
-    "weir.validate.unknown_fields.find_kind_problem": "find_kind_problem(t, t)",
+    "weir.fields.documents.find_kind_problem": "find_kind_problem(t, t)",
     "weir.values.names._check_label_key": "check_label_key(t)",
     "weir.values.quantity.parse_quantity": "parse_quantity(d)",
     "weir.values.semver._tolerant": "_tolerant('1.0.0-' + t)",
@@ -76,15 +76,10 @@ def searched(t):
     compile_regex("^" + t[-500:])
     compile_regex("(a|b)*a(a|b){12}c" + t[-2000:]).test(read)
 """,
-    "weir.objects.requests._plain_requests": """
-def plain(t):
-    _plain_requests((((), tuple((piece, '1') for piece in pieces(t))),))
-    _plain_requests((((), ((t[-9:], '1'),)), *(((), ()),) * (len(t) % 60)))
-""",
-    "weir.apiserver.flowcontrol.dispatcher.FlowControl._flows": """
+    "weir.apiserver.compat.flowcontrol.dispatcher.FlowControl._flows": """
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.paths import parse
-from tests.unit.apiserver.flowcontrol.test_dispatcher import Server
+from tests.unit.apiserver.compat.flowcontrol.test_dispatcher import Server
 control = Server().flow
 control._look()
 def flows(t):
@@ -132,8 +127,8 @@ print(memory() - before)
 """
 #: Bounded caches whose keys are the program's own.
 OWN_KEYS: dict[str, str] = {
-    "weir.policies.matching._rows_of": "kinds",
-    "weir.validate.field.context_for": "gates, subresources and flags",
+    "weir.compat.policies.matching._rows_of": "kinds",
+    "weir.fields.field.context_for": "gates, subresources and flags",
     "weir.validate.ratchet.options_for": "gates",
     "weir.values.cron._knows_time_zones": "takes nothing",
     "weir.values.timestamp._zone": "names of time zones that the machine has; others raise",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from itertools import combinations
 from typing import Any
@@ -17,7 +18,7 @@ from weir.explain.fix import Fix, changed_node
 from weir.explain.pod import explain
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Node, Pod, read
-from weir.objects.requests import node_allocatable, pod_requests, total_requests
+from weir.objects.requests import node_allocatable, pod_requests
 from weir.selectors.node import pod_selects_node, volume_selects_node
 from weir.taints.toleration import EVICTING, untolerated
 from weir.world import World
@@ -301,9 +302,9 @@ def plainly_fits_otherwise(pod: Pod, node: Node, world: World, gates: Gates) -> 
     others = world.pods_on(node.name)
     if len(others) + 1 > allocatable["pods"]:
         return False
-    used = total_requests(others)
+    used = sum(map(Counter, map(pod_requests, others)), Counter())
     return all(
-        amount <= 0 or amount <= allocatable.get(resource, 0) - used.get(resource, 0)
+        amount <= 0 or amount <= allocatable.get(resource, 0) - used[resource]
         for resource, amount in pod_requests(pod).items()
     )
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from weir.customresources.embedded import validate_embedded
-from weir.customresources.fitting import fitting
-from weir.customresources.pruning import drop_nulls, find_unknown_fields, prune
-from weir.customresources.schema import read_schema
-from weir.customresources.values import validate_lists, validate_value
+from weir.compat.customresources.fitting import fitting
+from weir.compat.customresources.pruning import drop_nulls, find_unknown_fields, prune
+from weir.compat.customresources.resource_rules import validate_embedded
+from weir.compat.customresources.schema import read_schema
+from weir.compat.customresources.values import validate_lists, validate_value
 
 TRIES = 4000
 NAMES = ("a", "b", "c")

@@ -19,11 +19,13 @@ import weir
 from tests.cases import sample, table
 from tests.property.hostile_documents import NODE, POD, odd_objects, texts
 from tests.work import counting_calls
-from weir.apiserver.admission.configuration import PluginError, read_event_limits
-from weir.apiserver.audit.events import parse_policy
-from weir.apiserver.encryption.configuration import ConfigurationError, parse
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.apiserver.admission.chain import PluginError
+from weir.apiserver.admission.configuration import read_event_limits
+from weir.apiserver.compat.audit import parse_policy
+from weir.apiserver.compat.encryption.configuration import ConfigurationError, parse
+from weir.cli.main import run
 from weir.client.kubeconfig import KubeconfigError, load
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.objects.manifest import ManifestError
 from weir.simulation.demo.story import StoryError, parse_story
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reference.scheduler import preference
 from weir.gates import ALL_FEATURES
 from weir.lowering.affinity import mark_affinity, relabelled, requirement_labels
 from weir.lowering.names import label_key
 from weir.lowering.tolerations import complete, is_extended, mark, read_entry, stock_gates, unite
 from weir.lowering.triples import Triple
 from weir.objects.core import Affinity, Pod, PodSpec, read
-from weir.selectors.node import pod_selects_node, preference
+from weir.selectors.node import pod_selects_node
 from weir.taints.eviction import stay
 from weir.taints.toleration import BLOCKING, SCORING, untolerated
 

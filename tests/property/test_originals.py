@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weir.cli.inputs import ClusterObjects
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES
+from weir.inputs.cluster import ClusterObjects
 from weir.lowering import webhooks
 from weir.lowering.admission import Cluster, answer
 from weir.lowering.originals import raised, with_expressions

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from weir.cli import inputs
 from weir.explain.pod import explain
-from weir.explain.report import one
 from weir.explain.subject import Subject
 from weir.explain.workload import owned_pods
 from weir.gates import ALL_FEATURES
+from weir.inputs import cluster as inputs
 from weir.objects import pod_reader
 from weir.objects.core import Pod
 from weir.world import World
@@ -145,7 +144,9 @@ def test_a_snapshot_holds_and_answers_what_the_documents_do(seed):
         }
         for asked in (Subject.of(bare), Subject.of(document, stored=True), Subject.of(workload)):
             afresh = World.of([*others, *pods])
-            assert one(explain(asked, snapshot, ALL_FEATURES)) == one(explain(asked, afresh, ALL_FEATURES))
+            assert (
+                explain(asked, snapshot, ALL_FEATURES).data() == explain(asked, afresh, ALL_FEATURES).data()
+            )
         owner = Subject.of(
             {**workload, "kind": pods[0]["metadata"]["ownerReferences"][0]["kind"]} if pods else workload
         )
@@ -248,3 +249,41 @@ def test_workloads_whose_pods_come_by_turns_are_read_once_each(monkeypatch):
         for number in range(2 * workloads)
     )
     assert (len(pods), len(reads)) == (2 * workloads, workloads)
+
+
+def test_pods_with_reported_resources_and_names_of_hosts_are_read_as_a_whole_once(monkeypatch):
+    reads: list[Any] = []
+    read = pod_reader.read_pod
+    monkeypatch.setattr(pod_reader, "read_pod", lambda source: reads.append(source) or read(source))
+    sources = []
+    for number in range(20):
+        status = {
+            "phase": "Running",
+            "startTime": f"2026-01-01T00:00:{number:02d}Z",
+            "containerStatuses": [
+                {"name": "c", "containerID": f"id-{number}", "allocatedResources": {"cpu": "1"}}
+            ],
+        }
+        spec = {
+            "containers": [{"name": "c"}],
+            "hostname": f"web-{number}",
+            "nodeName": f"n{number}",
+            "nodeSelector": {"kubernetes.io/hostname": "n"},
+        }
+        sources.append(
+            json.dumps({"metadata": {"name": f"web-{number}"}, "spec": spec, "status": status}).encode()
+        )
+    pods = pod_reader.SnapshotPods.of(sources)
+    assert (len(pods), len(reads), len({id(each.template) for each in pods.sources()})) == (20, 1, 1)
+    assert {each.node_name for each in pods.sources()} == {f"n{number}" for number in range(20)}
+
+
+@pytest.mark.parametrize("name", ["nodeName", "hostname"])
+def test_a_label_named_as_what_pods_differ_in_is_part_of_their_template(name):
+    def source(value: str, **spec: Any) -> bytes:
+        whole = {"metadata": {"name": value}, "spec": {**spec, "nodeSelector": {name: value}}}
+        return json.dumps(whole).encode()
+
+    for own in ({}, {name: "n"}):
+        pods = pod_reader.SnapshotPods.of([source("a", **own), source("b", **own)])
+        assert [each.template.spec.node_selector for each in pods.sources()] == [{name: "a"}, {name: "b"}]

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 import weir.cli
 from tests.cases import tries
-from weir.cli.main import BUG, run
+from weir.cli.main import run
+from weir.exit_codes import BUG
 from weir.values.printable import printable
 
 CLI = Path(weir.cli.__file__).parent
@@ -140,8 +141,26 @@ def story(odd: str) -> dict:
 
 
 def plan(odd: str) -> dict:
-    leaving = [{"pod": f"shop{odd}/web{odd}x"}]
-    return {"schema": "weir.what-if-plan/v1", "report": {"workloads": [], "leaving": leaving}, "uids": {}}
+    eviction = {
+        "pod": f"shop{odd}/web{odd}x",
+        "node": f"n{odd}",
+        "workload": f"shop{odd}/ReplicaSet/web{odd}",
+        "afterSeconds": 0,
+    }
+    state = {"workload": f"shop{odd}/ReplicaSet/web{odd}", "running": 3, "lowest": 0, "nodes": {f"n{odd}": 1}}
+    wave = {
+        "number": 1,
+        "nodes": [f"n{odd}"],
+        "changes": [f"cordon n{odd}"],
+        "evictions": [eviction],
+        "waitFor": {"workloads": [state]},
+    }
+    return {
+        "schema": "weir.plan/v1",
+        "made": {"at": "2026-01-01T12:00:00Z", "command": f"weir{odd}"},
+        "waves": [wave],
+        "totals": {"waves": 1, "nodes": 1, "movedPods": 1},
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.registry.lists import matcher
-from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Unreachable, WatchEvent, path_of, read_event
 from weir.client.cache import Cache, ObjectKey

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cases import tries
 from weir.objects.manifest import ManifestError, TooManyValues, read_manifest, read_values, read_yaml
-from weir.objects.yaml_scalars import plain_scalar
+from weir.objects.yaml_reader import plain_scalar
 
 
 class Dumper(yaml.CSafeDumper):

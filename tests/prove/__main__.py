@@ -1,8 +1,9 @@
-"""Makes the statements of docs/coverage false one by one and runs the tests that carry their ids: `make prove`.
+"""Makes the statements of docs/coverage and SECURITY.md false one by one and runs their tests: `make prove`.
 
 `*.yaml` beside this module hold what is tried. `{rows, file, old, new}` is the smallest change of the code (below
 src/weir) that makes the statements of the rows false; `{rows, unbreakable}` says why none does. A row is proven when
-one of its tests fails with the change and passes without. All runs in a copy of the checkout, never in itself.
+one of its tests, which carry its id, fails with the change and passes without. A promise of SECURITY.md names its
+tests: each of `{tests, file, old, new}` has to. All runs in a copy of the checkout, never in itself.
 `--check` reads only syntax and fails for a row without a test or without a change, for a test of a row that is not
 there, and for a change whose old text is no longer in the code: `make check`.
 """
@@ -12,15 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -28,6 +30,7 @@ from docs import coverage
 
 #: Of each row: its tests by outcome.
 Results = dict[str, dict[str, list[str]]]
+T = TypeVar("T")
 FOLDER = Path(__file__).parent
 STORIES = "integration/test_demo.py"
 #: These need a Kubernetes that takes minutes to build (`make kubernetes`).
@@ -39,17 +42,32 @@ ARGUMENTS = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--tim
 class Change:
     """A change of the code that makes statements false, or the reason why none does."""
 
-    rows: tuple[str, ...]
+    rows: tuple[str, ...] = ()
     file: str = ""
     old: str = ""
     new: str = ""
     unbreakable: str = ""
+    tests: tuple[str, ...] = ()  #: of SECURITY.md, below tests/
 
 
 def changes() -> list[Change]:
     """Return everything that is tried, in the order of the files."""
     entries = [entry for path in sorted(FOLDER.glob("*.yaml")) for entry in yaml.safe_load(path.read_text())]
-    return [Change(**{**entry, "rows": tuple(entry["rows"])}) for entry in entries]
+    return [
+        Change(**{**entry, **{each: tuple(entry.get(each, ())) for each in ("rows", "tests")}})
+        for entry in entries
+    ]
+
+
+def security_problems(page: str, tried: Iterable[Change]) -> Iterator[str]:
+    """Yield tests that SECURITY.md names and no change is for, and the other way round; `make hostile` has the e2e."""
+    promised = page.partition("## What is promised")[2].partition("\n## ")[0]
+    named = {test for test in re.findall(r"`tests/([\w/.]+::\w+)`", promised) if not test.startswith("e2e/")}
+    tests = {test for change in tried for test in change.tests}
+    yield from (
+        f"SECURITY.md: {test} never failed: add a change to tests/prove" for test in sorted(named - tests)
+    )
+    yield from (f"tests/prove: {test} is not named by SECURITY.md" for test in sorted(tests - named))
 
 
 def problems(
@@ -84,7 +102,8 @@ def stale(tried: Iterable[Change], source: Path) -> Iterator[str]:
     for change in tried:
         file = source / change.file
         if not change.unbreakable and (not file.is_file() or file.read_text().count(change.old) != 1):
-            yield f"tests/prove: {', '.join(change.rows)}: {change.file} does not have the old text once"
+            about = ", ".join(change.rows or change.tests)
+            yield f"tests/prove: {about}: {change.file} does not have the old text once"
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -94,6 +113,7 @@ class Selected:
     rows: set[str]
     broken: set[str]
     every: bool
+    answer: Path | None = None  #: written before each test as if it failed: one that hangs ends the process
     outcomes: dict[str, list[str]] = field(default_factory=dict)
     _rows_of: dict[str, set[str]] = field(default_factory=dict)
 
@@ -122,6 +142,10 @@ class Selected:
             for row in self._rows_of[node]
         }
         if self.every or not self._rows_of[item.nodeid] <= failed:
+            if self.answer is not None:
+                self.outcomes[item.nodeid] = ["failed"]
+                self.answer.write_text(json.dumps(self.result()))
+                del self.outcomes[item.nodeid]
             return None
         if failed >= self.rows:
             item.session.shouldfail = "every row has a test that failed"
@@ -165,6 +189,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
+        self._paths = os.pathsep.join((str(folder / "src"), str(folder)))
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=coverage.ROOT, check=True, capture_output=True, text=True,
@@ -180,18 +205,42 @@ class Copy:
         request = json.dumps({"rows": sorted(rows), "broken": sorted(broken), "every": every})
         answer = self.root / "answer.json"
         answer.unlink(missing_ok=True)
-        paths = os.pathsep.join((str(self.root / "src"), str(self.root)))
         done = subprocess.run(
             [sys.executable, "-m", "tests.prove", "--child", request],
-            cwd=self.root, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+            cwd=self.root, env={**os.environ, "PYTHONPATH": self._paths}, capture_output=True, text=True,
         )  # fmt: skip
         if not answer.exists():
             raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
         found: Results = json.loads(answer.read_text())
         return found
 
+    def passing(self, tests: Iterable[str]) -> list[str]:
+        """Return which of *tests* pass; raises RuntimeError for one that could not be run."""
+        found = []
+        for test in tests:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *ARGUMENTS, "-x", "--hypothesis-profile=mutants", f"tests/{test}"],
+                cwd=self.root, env={**os.environ, "PYTHONPATH": self._paths}, capture_output=True, text=True,
+            )  # fmt: skip
+            if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+                raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
+            if done.returncode == pytest.ExitCode.OK:
+                found.append(test)
+        return found
+
+    def passing_with(self, change: Change) -> list[str]:
+        """Return which tests of *change* pass although it is made, or fail without it."""
+        return [
+            *set(change.tests).difference(self.passing(change.tests)),
+            *self._with(change, lambda: self.passing(change.tests)),
+        ]
+
     def try_change(self, change: Change, broken: Iterable[str], *, every: bool) -> Results:
         """Return what the tests of a change's rows say with it; raises ValueError if its old text is not there once."""
+        return self._with(change, lambda: self.run(change.rows, broken, every=every))
+
+    def _with(self, change: Change, run: Callable[[], T]) -> T:
+        """Return what *run* does while *change* is made."""
         file = self.root / "src" / "weir" / change.file
         text = file.read_text()
         if text.count(change.old) != 1:
@@ -200,7 +249,7 @@ class Copy:
         shutil.copy2(file, kept)
         try:
             self._write(file, text.replace(change.old, change.new))
-            return self.run(change.rows, broken, every=every)
+            return run()
         finally:
             self._write(file, text)
             shutil.copy2(kept, file)
@@ -220,6 +269,10 @@ def prove(wanted: Sequence[str], *, every: bool) -> int:
         for change in changes()
         if not wanted or any({row, row.partition("-")[0]} & set(wanted) for row in change.rows)
     ]
+    promises = [change for change in changes() if change.tests and not change.unbreakable]
+    if wanted and "security" not in wanted:
+        promises = []
+    tried = [change for change in tried if change.rows]
     unnoticed, proven, excused = [], set(), set()
     with tempfile.TemporaryDirectory(prefix="weir-prove-") as folder:
         copy = Copy(Path(folder))
@@ -249,6 +302,17 @@ def prove(wanted: Sequence[str], *, every: bool) -> int:
                 )
                 unnoticed.append(f"{row}: {change.file}: {change.old!r} → {change.new!r}: {counts}")
                 print(f"NOT {unnoticed[-1]}", flush=True)
+        for change in promises:
+            try:
+                passing = copy.passing_with(change)
+            except (ValueError, RuntimeError) as error:
+                passing = [str(error)]
+            for test in passing:
+                unnoticed.append(f"{test}: {change.file}: {change.old!r} → {change.new!r}")
+            print(
+                *(unnoticed[-len(passing) :] if passing else [f"noticed by {' '.join(change.tests)}"]),
+                flush=True,
+            )
     known = {row.id for row in all_rows() if row.outcome != "process"}
     print(
         f"{len(proven)} rows proven, {len(excused)} with a reason why not, {len(known - proven - excused)} not tried"
@@ -260,19 +324,22 @@ def prove(wanted: Sequence[str], *, every: bool) -> int:
 def child(request: Mapping[str, Any]) -> None:
     """Run the tests of some rows in this process and write what they said to answer.json."""
     rows = [str(row) for row in request["rows"]]
-    plugin = Selected(set(rows), set(request["broken"]), bool(request["every"]))
+    answer, every = Path("answer.json").absolute(), bool(request["every"])
+    plugin = Selected(set(rows), set(request["broken"]), every, None if every else answer)
     code = pytest.main(
         [*ARGUMENTS, "--hypothesis-profile=mutants", *(f"tests/{file}" for file in files_of(rows))],
         plugins=[plugin],
     )
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
-        Path("answer.json").write_text(json.dumps(plugin.result()))
+        answer.write_text(json.dumps(plugin.result()))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
     parser.add_argument(
-        "rows", nargs="*", help="only these rows: ids such as 5471-12, or 5471 for all of a document"
+        "rows",
+        nargs="*",
+        help="only these rows: ids such as 5471-12, 5471 for all of a document, security for SECURITY.md",
     )
     parser.add_argument("--check", action="store_true", help="only compare rows and markers")
     parser.add_argument(
@@ -285,7 +352,11 @@ def main() -> int:
         return 0
     if given.check:
         tried = changes()
-        found = [*problems(all_rows(), coverage.proofs(), tried), *stale(tried, Path("src/weir"))]
+        found = [
+            *problems(all_rows(), coverage.proofs(), tried),
+            *security_problems(Path("SECURITY.md").read_text(), tried),
+            *stale(tried, Path("src/weir")),
+        ]
         print("\n".join(found), end="\n" if found else "")
         return bool(found)
     return prove(given.rows, every=given.every)

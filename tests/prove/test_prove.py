@@ -12,7 +12,7 @@ import pytest
 from docs import coverage
 
 import weir
-from tests.prove.__main__ import Change, all_rows, changes, problems, stale
+from tests.prove.__main__ import Change, all_rows, changes, problems, security_problems, stale
 
 
 def row(row_id: str, *evidence: str) -> coverage.Row:
@@ -21,6 +21,19 @@ def row(row_id: str, *evidence: str) -> coverage.Row:
 
 def test_every_row_has_a_test_and_every_marker_a_row() -> None:
     assert list(problems(all_rows(), coverage.proofs(), changes())) == []
+
+
+def test_every_test_of_security_has_failed_once() -> None:
+    assert list(security_problems((coverage.ROOT / "SECURITY.md").read_text(), changes())) == []
+
+
+def test_a_test_without_a_change_and_a_change_without_a_promise_are_named() -> None:
+    promised = "- a (`tests/a.py::test_a`, `tests/e2e/b.py::test_b`)"
+    page = f"## What is promised\n{promised}\n\n## What is not\n`tests/c.py::test_c`"
+    assert list(security_problems(page, [Change(tests=("d.py::test_d",), file="a.py")])) == [
+        "SECURITY.md: a.py::test_a never failed: add a change to tests/prove",
+        "tests/prove: d.py::test_d is not named by SECURITY.md",
+    ]
 
 
 def test_every_change_fits_the_code() -> None:
@@ -110,6 +123,7 @@ def test_markers_are_read_wherever_they_stand() -> None:
 
 
 TESTS = """
+import os
 import pytest
 PROVES = {"one": ("1-2",)}
 
@@ -124,6 +138,9 @@ def test_c(): pass
 
 @pytest.mark.proves("1-1")
 def test_d(): pass
+
+@pytest.mark.proves("1-4")
+def test_e(): os._exit(1)
 """
 
 
@@ -134,18 +151,20 @@ def test_d(): pass
         (["1-1"], [], True, {"1-1": {"failed": ["test_a"], "passed": ["test_d"]}}),
         (["1-1"], ["test_a"], False, {"1-1": {"passed": ["test_d"]}}),
         (["1-2", "1-3"], [], False, {"1-2": {"failed": ["test_b[one]"]}, "1-3": {"passed": ["test_c"]}}),
+        (["1-3", "1-4"], [], False, {"1-3": {"passed": ["test_c"]}, "1-4": {"failed": ["test_e"]}}),
     ],
 )
 def test_the_tests_of_a_row_run_until_one_fails(tmp_path: Path, rows, broken, every, found) -> None:
     (tmp_path / "test_x.py").write_text(TESTS)
     code = (
-        "import json, pytest; from tests.prove.__main__ import Selected;"
-        f"plugin = Selected(set({rows}), set({[f'test_x.py::{name}' for name in broken]}), {every});"
+        "import json, pytest; from pathlib import Path; from tests.prove.__main__ import Selected;"
+        f"answer = Path({str(tmp_path / 'answer.json')!r});"
+        f"plugin = Selected(set({rows}), set({[f'test_x.py::{name}' for name in broken]}), {every}, answer);"
         f"pytest.main(['-qq', '-p', 'no:xdist', '--rootdir', {str(tmp_path)!r}, {str(tmp_path)!r}], plugins=[plugin]);"
-        "print('ANSWER' + json.dumps(plugin.result()))"
+        "answer.write_text(json.dumps(plugin.result()))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=coverage.ROOT)
-    answer = json.loads(done.stdout.partition("ANSWER")[2])
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=coverage.ROOT)
+    answer = json.loads((tmp_path / "answer.json").read_text())
     named = {
         row_id: {outcome: [node.partition("::")[2] for node in nodes] for outcome, nodes in outcomes.items()}
         for row_id, outcomes in answer.items()

@@ -16,7 +16,7 @@ from weir.objects.core import LabelSelector, LabelSelectorRequirement, Node, Pod
 from weir.objects.requests import host_ports, node_allocatable, pod_requests
 from weir.scheduler.pod_class import nonzero_requests, with_tag
 from weir.selectors.labels import from_object
-from weir.selectors.node import pod_selects_node, preference
+from weir.selectors.node import pod_selects_node, preferred_terms, term_matches
 from weir.taints.toleration import BLOCKING, SCORING, find_tolerating, untolerated
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -33,6 +33,11 @@ def scaled(raw, reverse):
     if highest == 0:
         return {n: 100 if reverse else s for n, s in raw.items()}
     return {n: 100 - 100 * s // highest if reverse else 100 * s // highest for n, s in raw.items()}
+
+
+def preference(pod, labels, node_name, gates):
+    """Return the summed weight of the preferred terms that select the node."""
+    return sum(t.weight for t in preferred_terms(pod) if term_matches(t.preference, labels, node_name, gates))
 
 
 @dataclass

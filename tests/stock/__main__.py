@@ -2,6 +2,8 @@
 
 `python -m tests.stock flips [for each situation] [situation …]`: on real Kubernetes programs.
 `python -m tests.stock scale [nodes/pods[/with|/without] …]`: on real programs, without and with the operator.
+`python -m tests.stock latency [nodes]`: on real programs, with and without the operator by turns.
+`python -m tests.stock many-values [nodes/pods]`: on real programs, a value of its own for each node.
 `python -m tests.stock compatibility [flips]`: on real programs; writes docs/reference/compatibility.md.
 `python -m tests.stock histories [how many] [first seed]`: under virtual time, beside native operators.
 """
@@ -9,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -68,6 +71,21 @@ def many(size: str = "5000/20000") -> int:
     return len(figures.wrong)
 
 
+def latency(nodes: int = 1000) -> int:
+    """Print what the operator adds to writes; return how many pods left a node that they tolerate."""
+    from tests.stock.latency import added, measure
+
+    with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
+        sides = asyncio.run(measure(Path(folder), nodes))
+    print(*(line for side in sides for line in side.lines()), sep="\n")
+    write, create = added(sides)
+    print(
+        f"{nodes} nodes: the operator adds {write:.0f} ms to a node write (p50) and {create:.0f} ms to a pod create "
+        f"(p99); events {sides[0].events}, without {sides[1].events}; load {os.getloadavg()[0]:.0f}"
+    )
+    return sum(len(side.wrong) for side in sides)
+
+
 def main(arguments: list[str]) -> int:
     what, *rest = arguments or ["flips"]
     if what == "histories":
@@ -79,6 +97,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if what == "many-values":
         return 1 if many(*rest) else 0
+    if what == "latency":
+        return 1 if latency(*map(int, rest)) else 0
     if what == "scale":
         scale(*rest)
         return 0

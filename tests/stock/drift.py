@@ -78,24 +78,36 @@ def play(
     first: Document = {}
     found: list[Seen] = []
     for command in commands:
-        code, output = kubectl(*command, stdin=text)
+        answer = kubectl(*command, stdin=text)
         live = json.loads(kubectl("get", kind, name, "-o", "json")[1])
         first = first or live
-        found.append(
-            Seen(
-                " ".join(command),
-                output.strip() if code else output.split()[-1],
-                three_way(_content(first), _content(live)) or three_way(_content(live), _content(first)),
-                differs(kubectl, text),
-                differs(kubectl, text, "--server-side"),
-                three_way(document, live),
-                server_side(kubectl, text, live),
-            )
-        )
+        found.append(look(kubectl, command, answer, document, live, first))
     if kind == "Deployment":
         replicasets = json.loads(kubectl("get", "replicasets", "-l", f"app={name}", "-o", "json")[1])["items"]
         assert len(replicasets) == 1, replicasets
     return found
+
+
+def look(
+    kubectl: Kubectl,
+    command: str | tuple[str, ...],
+    answer: tuple[int, str],
+    document: Document,
+    live: Document,
+    first: Document,
+) -> Seen:
+    """Return what is seen of an object that is *live* now and was so *first*, after a *command* with its *answer*."""
+    text = json.dumps(document)
+    code, output = answer
+    return Seen(
+        command if isinstance(command, str) else " ".join(command),
+        output.strip() if code else output.split()[-1],
+        three_way(_content(first), _content(live)) or three_way(_content(live), _content(first)),
+        differs(kubectl, text),
+        differs(kubectl, text, "--server-side"),
+        three_way(document, live),
+        server_side(kubectl, text, live),
+    )
 
 
 def differs(kubectl: Kubectl, text: str, *more: str) -> bool:

@@ -3,31 +3,47 @@
 A flip is a running pod whose node gets another value that the pod tolerates: it must stay. Every tenth write of a
 node, and the last, brings a value that it does not: then it must leave. Six situations: idle, churn, a
 kube-controller-manager that is frozen and restarted, two API servers, two kube-controller-managers that fail over,
-operators that are killed in the middle of a barrier.
+operators that are killed in the middle of a barrier; and three: three API servers that are killed in turn, certificates
+that are renewed, operators that are replaced by those of another version and back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import random
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
-from tests.stock.real import PODS, Plane, Program, installed, plane
+import pytest
+
+from tests.contract.etcd_server import free_port
+from tests.stock.real import PATIENCE_SECONDS, PODS, SECRETS, Plane, Program, installed, plane
 from weir import errors
+from weir.certificates import KeyPair, issue, make_authority, subject_name
 from weir.client.api import Unreachable
+from weir.install.rights import CERTIFICATES
+from weir.lowering.names import NAMESPACE
+from weir.operator.certificates import AUTHORITY_LIFETIME, LEAF, LEAF_LIFETIME, Certificates
 
 GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
 NODES, PODS_PER_NODE, MISMATCH_EVERY = 4, 5, 10
 #: A wrong eviction shows at once; this is how long the last writes are watched.
 AFTERWARDS_SECONDS = 2.0
 #: The rhythm of disturbances: a pod comes and one goes, a leader is killed, an operator lives.
-CHURN_SECONDS, FAIL_OVER_SECONDS, OPERATOR_LIVES_SECONDS = 0.02, 3.5, 5.0
+CHURN_SECONDS, PAUSE_SECONDS, FAIL_OVER_SECONDS, OPERATOR_LIVES_SECONDS = 0.02, 1.0, 3.5, 5.0
+#: The version that operators are upgraded from: the last that knew no entries for whole keys.
+PREVIOUS = "16ed95b8"
 
 
 @dataclass
@@ -120,7 +136,7 @@ class Situation:
 
 
 async def _patiently(act: Callable[[], Awaitable[None]]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             await act()
@@ -180,6 +196,64 @@ async def kill_operators(made: Plane) -> None:
         await asyncio.sleep(OPERATOR_LIVES_SECONDS)
 
 
+async def kill_servers(made: Plane) -> None:
+    """One API server after the other is killed, and comes back."""
+    servers = [each for each in made.programs if each.name.startswith("kube-apiserver")]
+    for number in itertools.count():
+        await asyncio.sleep(OPERATOR_LIVES_SECONDS)
+        await _kill_for(servers[number % len(servers)], 1.0)
+        await made.answering(number % len(servers))
+
+
+async def renew_certificates(made: Plane) -> None:
+    """The certificate is found to be near its end, then its authority, again and again: operators renew both."""
+    for number in itertools.count():
+        await asyncio.sleep(PAUSE_SECONDS)
+        secret = await made.client.get(SECRETS, CERTIFICATES, NAMESPACE)
+        found = Certificates.read(secret["data"])
+        assert found is not None
+        authority = KeyPair(found.authority, found.authority_key)
+        if number % 2:
+            began = datetime.now(UTC) - (AUTHORITY_LIFETIME - timedelta(days=100))
+            authority = make_authority("ca", began, AUTHORITY_LIFETIME, key=authority.key, path_length=0)
+        began = datetime.now(UTC) - (LEAF_LIFETIME - timedelta(days=1))
+        leaf = issue(authority, subject_name("weir-operator"), began, LEAF_LIFETIME, names=["127.0.0.1"])
+        old = Certificates(authority.certificate, authority.key, leaf.certificate, leaf.key)
+        await made.client.patch(SECRETS, CERTIFICATES, {"data": old.data()}, NAMESPACE)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (await made.client.get(SECRETS, CERTIFICATES, NAMESPACE))["data"][LEAF] == old.data()[LEAF]:
+            assert time.monotonic() < deadline, "nobody renews the certificate"
+            await asyncio.sleep(0.1)
+
+
+async def roll(made: Plane) -> None:
+    """Operators of one version give way to those of the other, one by one, once the new one is ready; then back."""
+    running, free = list(made.operators), made.hook_ports[len(made.operators) :]
+    ports = made.hook_ports[: len(running)]
+    for turn in itertools.count():
+        for place, old in enumerate(running):
+            source = None if turn % 2 == 0 else previous_version()
+            running[place] = made.operator(f"operator-{turn}-{place}", free[place], free_port(), source)
+            new = running[place]
+            await made.until(lambda new=new: " Ready " in new.log, f"{new.name} is ready")
+            await asyncio.to_thread(old.stop)
+            ports[place], free[place] = free[place], ports[place]
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+@cache
+def previous_version() -> Path:
+    """Return the source of an earlier version of weir; skips where the repository has no history."""
+    folder = Path(tempfile.mkdtemp(prefix="weir-previous-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    root = Path(__file__).parents[2]
+    archive = subprocess.run(["git", "archive", PREVIOUS, "src"], cwd=root, capture_output=True, check=False)
+    if archive.returncode:
+        pytest.skip(f"this copy of the repository does not have commit {PREVIOUS}")
+    subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+    return folder / "src"
+
+
 async def _kill_for(program: Program, seconds: float) -> None:
     program.kill()
     await asyncio.sleep(seconds)
@@ -197,6 +271,8 @@ class Setting:
     managers: int = 1
     replicas: int = 1
     grace_seconds: int | None = None
+    own_certificate: bool = False
+    from_previous: bool = False  #: begin with operators of an earlier version
 
 
 SITUATIONS = {
@@ -207,6 +283,9 @@ SITUATIONS = {
     # What an operator gives by default where it sees several API servers; here both have one address.
     "two controller managers": Setting(fail_over, servers=2, managers=2, grace_seconds=10),
     "operators killed": Setting(kill_operators, replicas=2),
+    "three API servers killed": Setting(kill_servers, servers=3, replicas=2, grace_seconds=10),
+    "certificates renewed": Setting(renew_certificates, replicas=2, own_certificate=True),
+    "operators upgraded": Setting(roll, replicas=2, own_certificate=True, from_previous=True),
 }
 
 
@@ -215,7 +294,13 @@ async def play(folder: Path, situation: str, flips: int) -> Result:
     setting, result = SITUATIONS[situation], Result(situation)
     async with (
         plane(folder, servers=setting.servers, managers=setting.managers) as made,
-        installed(made, replicas=setting.replicas, grace_seconds=setting.grace_seconds),
+        installed(
+            made,
+            replicas=setting.replicas,
+            grace_seconds=setting.grace_seconds,
+            own_certificate=setting.own_certificate,
+            source=previous_version() if setting.from_previous else None,
+        ),
     ):
         acting = Situation(made, result)
         await acting.prepare()
@@ -224,5 +309,7 @@ async def play(folder: Path, situation: str, flips: int) -> Result:
             await acting.run(flips)
         finally:
             disturbing.cancel()
-            await asyncio.gather(disturbing, return_exceptions=True)
+            (ended,) = await asyncio.gather(disturbing, return_exceptions=True)
+        if not isinstance(ended, asyncio.CancelledError):
+            raise AssertionError("the situation ended by itself") from ended
     return result

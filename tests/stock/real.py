@@ -49,17 +49,19 @@ def has_numeric_gate() -> bool:
 class Program:
     """A process that can be frozen, killed and started again."""
 
-    def __init__(self, folder: Path, name: str, command: list[str]) -> None:
+    def __init__(self, folder: Path, name: str, command: list[str], source: Path | None = None) -> None:
+        """*source* is where a version of weir lies that is not the installed one."""
         self._command, self.name = command, name
         self._log = folder / f"{name}.log"
         self._cwd = folder
+        self._environment = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self._cwd
+                self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self._cwd, env=self._environment
             )
 
     @property
@@ -82,6 +84,12 @@ class Program:
             self._process.kill()
             self._process.wait(20)
 
+    def stop(self) -> None:
+        """End as a pod does that is replaced."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(60)
+
     @property
     def log(self) -> str:
         return self._log.read_text()
@@ -100,9 +108,10 @@ class Door:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in self._ports:
-            self._turn += 1
-            port = self._ports[self._turn % len(self._ports)]
+        self._turn += 1
+        turn = self._turn  # others come while this one is connected
+        for number in range(len(self._ports)):
+            port = self._ports[(turn + number) % len(self._ports)]
             try:
                 there, back = await asyncio.open_connection("127.0.0.1", port)
                 break
@@ -146,6 +155,8 @@ class Plane:
         self.operators: list[Program] = []
         self.metrics_ports: list[int] = []  #: of the operators
         self.hook_ports: list[int] = []
+        #: Starts an operator of the version at a path (None: this one) at a port and a port for metrics.
+        self.operator: Callable[[str, int, int, Path | None], Program] = lambda *_: self.programs[-1]
         self.server_ports: list[int] = []
         self.programs: list[Program] = []
         self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
@@ -212,6 +223,14 @@ class Plane:
         while not holds():
             assert time.monotonic() < deadline, f"waited in vain: {what}"
             await asyncio.sleep(0.005)
+
+    async def answering(self, server: int) -> None:
+        """Return when an API server answers again."""
+        url = f"https://127.0.0.1:{self.server_ports[server]}"
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not await asyncio.to_thread(is_ready, url):
+            assert time.monotonic() < deadline, f"API server {server} does not come back"
+            await asyncio.sleep(0.2)
 
     async def watch_pods(self) -> None:
         informer = Informer(self.client, PODS, RealClock(), decode_described, namespace="default")
@@ -326,14 +345,23 @@ async def plane(
             await made.stop()
 
 
-def start_operator(made: Plane, name: str, kubeconfig: Path, arguments: Sequence[str]) -> Program:
-    """Start an operator that shows the certificate in the folder of the plane."""
-    command = [
-        sys.executable, "-m", "weir", "operator", f"--kubeconfig={kubeconfig}", "-v",
+def start_operator(
+    made: Plane,
+    name: str,
+    kubeconfig: Path,
+    arguments: Sequence[str],
+    source: Path | None = None,
+    *,
+    own_certificate: bool = False,
+) -> Program:
+    """Start an operator that shows the certificate in the folder of the plane, or its own."""
+    shown = () if own_certificate else (
         f"--tls-cert-file={made.folder / 'hook.crt'}", f"--tls-private-key-file={made.folder / 'hook.key'}",
-        *arguments,
+    )  # fmt: skip
+    command = [
+        sys.executable, "-m", "weir", "operator", f"--kubeconfig={kubeconfig}", "-v", *shown, *arguments,
     ]  # fmt: skip
-    program = Program(made.folder, name, command)
+    program = Program(made.folder, name, command, source)
     made.operators.append(program)
     made.programs.append(program)
     return program
@@ -341,40 +369,71 @@ def start_operator(made: Plane, name: str, kubeconfig: Path, arguments: Sequence
 
 @asynccontextmanager
 async def installed(
-    made: Plane, *, replicas: int = 1, grace_seconds: int | None = None
+    made: Plane,
+    *,
+    replicas: int = 1,
+    grace_seconds: int | None = None,
+    own_certificate: bool = False,
+    source: Path | None = None,
 ) -> AsyncIterator[list[Program]]:
-    """Install the operator: processes first, then the webhooks, once they answer."""
+    """Install the operator: processes first, then the webhooks, once they answer.
+
+    With *own_certificate* they make it themselves; *source* is that of another version of weir.
+    """
     folder = made.folder
     await made.client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await made.client.create(SECRETS, {"metadata": {"name": CERTIFICATES}}, NAMESPACE)
     certificates = renewed(None, ["127.0.0.1"], datetime.now(UTC))
     (folder / "hook.crt").write_bytes(certificates.leaf)
     (folder / "hook.key").write_bytes(certificates.leaf_key)
-    ports = made.hook_ports = [free_port() for _ in range(replicas)]
-    door = Door(ports)
+    made.hook_ports = [free_port() for _ in range(2 * replicas)]  # the second half for those that take over
+    door = Door(made.hook_ports)
+    base = f"https://127.0.0.1:{await door.open()}"
+
+    def operator(name: str, port: int, metrics_port: int, source: Path | None) -> Program:
+        arguments = [
+            f"--secure-port={port}", f"--metrics-port={metrics_port}",
+            *([f"--url={base}"] if own_certificate else []),
+            *([] if grace_seconds is None else [f"--grace-seconds={grace_seconds}"]),
+            *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
+        ]  # fmt: skip
+        own = own_certificate
+        return start_operator(made, name, made.kubeconfigs[0], arguments, source, own_certificate=own)
+
+    made.operator = operator
     try:
-        for number, port in enumerate(ports):
+        for number in range(replicas):
             made.metrics_ports.append(free_port())
-            arguments = [
-                f"--secure-port={port}", f"--metrics-port={made.metrics_ports[-1]}",
-                *([] if grace_seconds is None else [f"--grace-seconds={grace_seconds}"]),
-                *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
-            ]  # fmt: skip
-            start_operator(made, f"operator-{number}", made.kubeconfigs[0], arguments)
-        for operator in made.operators:
-            await made.until(lambda each=operator: " Ready " in each.log, f"{operator.name} is ready\n")
-        base = f"https://127.0.0.1:{await door.open()}"
-        config = {"url": base, "caBundle": base64.b64encode(certificates.authority).decode()}
+            operator(f"operator-{number}", made.hook_ports[number], made.metrics_ports[-1], source)
+        for program in made.operators:
+            await made.until(lambda each=program: " Ready " in each.log, f"{program.name} is ready\n")
+        config = {"url": base}
+        if not own_certificate:
+            config["caBundle"] = base64.b64encode(certificates.authority).decode()
         await made.client.create(HOOKS[0], webhooks.mutating_configuration(config))
         await made.client.create(HOOKS[1], webhooks.validating_configuration(config))
+        if own_certificate:
+            await _certified(made)
         await _in_force(made)
         yield made.operators
     finally:
         door.close()
 
 
+async def _certified(made: Plane) -> None:
+    """Return when the operators have written into both configurations whom to trust."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        found = [each for kind in HOOKS for each in (await made.client.list(kind)).documents()]
+        if all(hook["clientConfig"].get("caBundle") for each in found for hook in each["webhooks"]):
+            return
+        assert time.monotonic() < deadline, made.operators[0].log[-2000:]
+        await asyncio.sleep(0.1)
+
+
 async def _in_force(made: Plane) -> None:
-    """Return when every API server calls the webhooks."""
+    """Return when every API server calls the webhooks of both configurations."""
+    node = {"metadata": {"name": "probe"}, "spec": {"taints": _taints((("sla", "0", "NoExecute"),))}}
     body = {
         "metadata": {"name": "probe"},
         "spec": {
@@ -387,6 +446,7 @@ async def _in_force(made: Plane) -> None:
         while True:
             try:
                 await client.create(PODS, body, "default", dry_run=True)
+                await client.create(NODES, node, dry_run=True)
                 break
             except errors.ApiError as error:
                 assert time.monotonic() < deadline, f"{error}\n{made.operators[0].log[-2000:]}"

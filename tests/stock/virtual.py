@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from weir.apiserver.webhooks.review import CallFailed
+from weir.apiserver.compat.webhooks.review import CallFailed
 from weir.client.api import Client, Unreachable
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.lowering import webhooks

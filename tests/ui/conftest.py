@@ -13,7 +13,7 @@ import pytest
 
 from tests.ui.browser import Browser, Tab, chromium, find_chromium
 from tests.ui.npm_packages import fetched
-from weir.cli._options import ClusterSource
+from weir.inputs.live import ClusterSource
 from weir.ui.screens import Screens
 from weir.ui.server import Server
 from weir.ui.source import open_source

@@ -22,6 +22,10 @@ SCREENS = {
         "#/what-if?change=taint&nodes=pool%3Da100&key=sla&value=950&effect=NoExecute",
         "document.querySelector('.lanes')",
     ),
+    "plan": (
+        "#/plan?change=drain&nodes=a100-3",
+        "document.querySelector('#headline')",
+    ),
     "devices": ("#/devices", "document.querySelectorAll('.tile').length > 20"),
     "devices chosen": (
         "#/devices?sel=gpu.example.com%2Fa100-2%2Fgpu-3",
@@ -143,9 +147,9 @@ def test_the_slider_has_a_stop_for_every_threshold_and_the_counts_follow_it(page
 def test_time_is_played_and_scrubbed(page):
     tab = page(SHOP, WHAT_IF)
     tab.until("document.querySelector('#scrub')", 60)
-    assert "0 of 1 told to go" in tab.text(".lanes")
+    assert "0 of 1 evicted" in tab.text(".lanes")
     tab.js("(() => { scrub.value = scrub.max; scrub.dispatchEvent(new Event('input')); })()")
-    tab.until("document.querySelector('.lanes').innerText.includes('1 of 1 told to go')")
+    tab.until("document.querySelector('.lanes').innerText.includes('1 of 1 evicted')")
     assert "0 of" not in tab.text(".lanes")
     tab.js("(() => { scrub.value = 0; scrub.dispatchEvent(new Event('input')); })()")
     tab.click("#play")
@@ -167,7 +171,8 @@ def test_the_lane_marks_when_and_where_others_are_placed(page):
         assert node in nodes and f"taken on {node}" in words
         assert x == pytest.approx(min(596, after / horizon * 600), abs=0.01)
     late = max(after for _, after, _, _ in marks)
-    lane = "[...document.querySelectorAll('.lanes tbody th')].map((h) => Number(h.innerText.match(/(\\d+) placed/)[1]))"
+    heads = "[...document.querySelectorAll('.lanes tbody th')]"
+    lane = f"{heads}.map((h) => Number(h.innerText.match(/(\\d+) rescheduled/)[1]))"
     tab.js(f"(() => {{ scrub.value = {late} - 1; scrub.dispatchEvent(new Event('input')); }})()")
     before = sum(tab.js(lane))
     tab.js("(() => { scrub.value = scrub.max; scrub.dispatchEvent(new Event('input')); })()")
@@ -200,11 +205,11 @@ def test_the_timeline_without_a_mouse(page):
     tab_to(tab, "document.activeElement.id === 'scrub'")
     tab.press("Home")
     tab.until("document.getElementById('clock').innerText === 'now'")
-    assert "0 of 1 told to go" in tab.text(".lanes")
+    assert "0 of 1 evicted" in tab.text(".lanes")
     tab.press("ArrowRight")
     tab.until("Number(scrub.value) > 0")
     tab.press("End")
-    tab.until("!document.querySelector('.lanes').innerText.includes('0 of 1 told to go')")
+    tab.until("!document.querySelector('.lanes').innerText.includes('0 of 1 evicted')")
     assert tab.js("document.activeElement.id") == "scrub"
 
 
@@ -241,7 +246,7 @@ def test_other_changes_are_foreseen_too(page, at, words):
 def test_devices_are_grouped_chosen_and_previewed(page):
     tab = page(FLEET, "#/devices")
     tab.until("document.querySelectorAll('.tile').length === 64")
-    assert "64 of 64 devices, 11 tainted" in tab.text(".toolbar")
+    assert "64 of 64 devices, 3 with faults, 8 marked" in tab.text(".toolbar")
     tab.fill("select[name=group]", "a:model")
     tab.until("document.querySelectorAll('.fleet-name b').length === 2")
     tab.fill("select[name=show]", "noexecute")
@@ -311,8 +316,9 @@ def test_many_columns_show_usual_taints_and_sizes_whole(page):
     tab = page(FLEET)
     tab.size(1440, 900)
     tab.until("document.querySelector('.grid-head .lines span')")
-    heads = "[...document.querySelectorAll('.grid-head .lines span')]"
-    shown = tab.js(f"{heads}.map((e) => [e.innerText, e.scrollWidth > e.clientWidth])")
+    heads = "[...document.querySelectorAll('.grid-head .lines > span')]"
+    cut = "[e, ...e.children].some((one) => one.scrollWidth > one.clientWidth && one.tagName !== 'BDI')"
+    shown = tab.js(f"{heads}.map((e) => [e.innerText.replace('\\n', ''), {cut}])")
     assert {cut for text, cut in shown if len(text) <= len("⊘ sla=990:NoSchedule")} == {False}
     assert any(text == "96 cpu 768Gi memory" for text, _ in shown)
 
@@ -340,6 +346,95 @@ def test_a_label_that_is_cut_has_its_full_text_at_hand(page, tmp_path):
                 cut.append(text)
                 assert text in full, (width, screen)
     assert {long, f"{long}-inference", str(dump)} <= set(cut), "something is cut"
+
+
+BOUNDS = "['.grid', '{}'].map((each) => document.querySelector(each).getBoundingClientRect().toJSON())"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_cell_that_an_address_names_is_marked_and_in_sight(page, width):
+    tab = page(FLEET)
+    tab.size(width, 844)
+    go(tab, "#/fit?w=Deployment%2Fshop%2Finference&n=spot-1")
+    tab.until("document.querySelector('#panel .verdict')")
+    marked = "[...document.querySelectorAll('[aria-selected=true] .unseen')].map((e) => e.textContent)"
+    if width > 900:  # on a phone the panel covers the matrix
+        tab.until(f"{marked}.some((text) => text.includes('inference on'))")
+        grid, cell = tab.js(BOUNDS.format("[aria-selected=true]"))
+        assert grid["left"] <= cell["left"] and cell["right"] <= grid["right"] + 1, "beside the panel"
+    tab.press("Escape")
+    tab.until("!document.querySelector('#panel:not([hidden])')")
+    assert tab.js(marked) == []
+    tab.until("document.activeElement.textContent.includes('inference on')")
+    grid, cell = tab.js(BOUNDS.format("[role=gridcell]:focus"))
+    assert grid["left"] <= cell["left"] and cell["right"] <= grid["right"] + 1
+
+
+def test_on_a_phone_the_value_of_a_taint_is_read_before_its_effect(page):
+    tab = page(FLEET)
+    tab.size(390, 844)
+    tab.until("document.querySelector('.grid-head .taint')")
+    shown = tab.js(
+        "[...document.querySelectorAll('.grid-head .taint')].map((e) => [e.firstChild.textContent,"
+        " e.firstChild.scrollWidth > e.firstChild.clientWidth, e.lastChild.textContent])"
+    )
+    assert ["⊘ sla=990", False, ":NoExecute"] in shown
+
+
+def test_the_legend_explains_the_numbers_in_cells(page):
+    tab = page(FLEET)
+    tab.until("document.querySelector('.grid-cell .here')")
+    assert "2\nhow many of its pods are there" in tab.text(".legend")
+
+
+def test_a_reason_is_said_once_and_a_diff_marks_only_what_changes(page):
+    tab = page(FLEET, SCREENS["fit with details"][0])
+    tab.until("document.querySelector('#panel pre')")
+    texts = tab.js("[...document.querySelectorAll('#panel details.group')].map((e) => e.textContent)")
+    assert texts and not [text for text in texts if text.count("tolerated only that long") > 1]
+    assert not [text for text in texts if text.count("sla=940, needs > 950: refused") > 1]
+    marked = tab.js(
+        "[...document.querySelectorAll('#panel pre .add, #panel pre .del')].map((e) => e.textContent)"
+    )
+    assert marked and not [line for line in marked if line.startswith(("+++", "---"))]
+
+
+def test_the_slider_reaches_from_the_first_value_to_the_last_and_stands_at_the_one_asked_about(
+    page, tmp_path
+):
+    dump = tmp_path / "many.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": many_values(90)}))
+    tab = page(dump, "#/what-if?change=taint&nodes=n0&key=sla&value=655&effect=NoExecute&draft=1")
+    tab.until("document.querySelector('#live-counts')", 60)
+    assert "sla=655" in tab.text("#live-counts") and "nearest" not in tab.text("#live-counts")
+    assert "60 values of" in tab.text("main")
+    for width in (1440, 390):
+        tab.size(width, 844)
+        right = "document.querySelector('.stops').getBoundingClientRect().right"
+        tab.until(f"innerWidth === {width} && {right} <= innerWidth - 10")
+        shown = tab.js(
+            "[...document.querySelectorAll('.stops text')].filter((e) => Number(e.textContent)).map((e) =>"
+            " [e.textContent, e.getBBox().x, e.getBBox().x + e.getBBox().width])"
+        )
+        assert shown[0][0] == "500" and int(shown[-1][0]) > 800
+        wide = tab.js("document.querySelector('.stops').viewBox.baseVal.width")
+        assert all(left >= 0 and right <= wide for _, left, right in shown)
+
+
+def many_values(count: int) -> list[dict[str, object]]:
+    """Return one node with a pod, and workloads that each name another value of one key."""
+    found: list[dict[str, object]] = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "labels": {"kubernetes.io/hostname": "n0"}},
+         "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}}
+    ]  # fmt: skip
+    for number in range(count):
+        toleration = {"key": "sla", "operator": "Gt", "value": str(500 + 5 * number)}
+        template = {"spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [toleration]}}
+        found.append(
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"w{number}", "namespace": "default"},
+             "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}}
+        )  # fmt: skip
+    return found
 
 
 def test_the_words_of_the_slider_keep_their_size_on_a_phone(page):

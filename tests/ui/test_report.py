@@ -37,7 +37,7 @@ def test_the_file_shows_all_screens_and_makes_no_request(browser, tmp_path, axe)
     )
     tab.until("document.querySelector('main').innerText.includes('failure-probability=20:NoExecute')")
     tab.js("location.hash = '#/devices'")
-    tab.until("document.querySelector('.toolbar').innerText.includes('publishes no devices')")
+    tab.until("document.querySelector('main').innerText.includes('publishes no devices')")
     assert "frozen at" in tab.text("#top")
     own = path.as_uri()
     assert {url.partition("#")[0] for url in tab.requests} <= {own, "data:,"}

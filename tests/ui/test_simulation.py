@@ -166,10 +166,13 @@ def test_an_empty_cluster_says_what_to_do(page, tmp_path):
     tab = page(written(tmp_path / "empty.json", [namespace]), "#/what-if")
     tab.until(f"{MAIN}.includes('This cluster has no nodes')")
     assert "weir snapshot" in tab.text("main")
-    go(tab, "#/fit")
-    tab.until(f"{MAIN}.includes('no workloads')")
-    go(tab, "#/devices")
-    tab.until(f"{MAIN}.includes('publishes no devices')")
+    controls = "[...document.querySelectorAll('main input, main select, main .legend')]"
+    shown = f"{controls}.filter((e) => e.checkVisibility()).length"
+    for screen, words in (("#/fit", "no workloads"), ("#/devices", "publishes no devices")):
+        go(tab, screen)
+        tab.until(f"{MAIN}.includes('{words}')")
+        assert "weir snapshot && weir ui --cluster snapshot.json.gz" in tab.text(".empty")
+        assert tab.js(shown) == 0, "there is nothing to search, to filter or to explain"
 
 
 def test_a_question_that_fails_says_why_and_leaves_the_form(page):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from bench import Figure
+from bench._client_go import Measured, Step
 from bench._table import CLOSING, OPENING, ROWS, written
-from bench._workloads import Measured
 from bench.kubernetes import Workload, figures_of
 
 README = Path(__file__).parents[2] / "README.md"
@@ -53,11 +53,16 @@ def test_a_readme_without_a_place_for_the_table_is_refused():
 
 
 def test_a_workload_of_both_systems_gives_the_median_of_the_rounds_ratios():
-    workload = Workload("evictions", "s", lambda _: Measured(0.0), 5, is_less_better=True)
+    workload = Workload("evictions", "s", 5, Step("evict", 10))
     real = [
-        Measured(value, 10, {"etcd": 0.001, "kube-apiserver": 0.003}, 0.02) for value in (20.0, 30.0, 10.0)
+        Measured(
+            value, 10, {"etcd": 0.001, "kube-apiserver": 0.003}, {"etcd": 90.0, "kube-apiserver": 300.0}, 0.02
+        )
+        for value in (20.0, 30.0, 10.0)
     ]
-    own = [Measured(value, 10, {"apiserver": 0.002}, 0.05) for value in (2.0, 10.0, 2.0)]
+    own = [
+        Measured(value, 10, {"apiserver": 0.002}, {"apiserver": 130.0}, 0.05) for value in (2.0, 10.0, 2.0)
+    ]
     first, spent, *rest = figures_of(workload, real, own)
     assert (first.value, first.baseline, first.ratio) == (2.0, 20.0, 5.0)
     assert first.target == "ratios 3.00 to 10.00, aim 5"
@@ -65,6 +70,10 @@ def test_a_workload_of_both_systems_gives_the_median_of_the_rounds_ratios():
     assert [(one.figure.strip(), one.value) for one in rest] == [
         ("weir: apiserver", 200.0),
         ("Kubernetes: etcd", 100.0),
+        ("Kubernetes: kube-apiserver", 300.0),
+        ("memory, all processes", 130.0),
+        ("weir: apiserver", 130.0),
+        ("Kubernetes: etcd", 90.0),
         ("Kubernetes: kube-apiserver", 300.0),
         ("the generator's part of the machine, weir", 5.0),
         ("the generator's part of the machine, Kubernetes", 2.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from weir.clock import PacedClock, RealClock, VirtualClock
+from weir.clock import RealClock, VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -70,17 +70,3 @@ async def test_a_long_chain_of_work_is_over_before_time_moves_on() -> None:
     await clock.advance(5)
     await asyncio.gather(*tasks)
     assert seen == [1]
-
-
-def test_a_paced_clock_runs_by_itself_and_faster() -> None:
-    clock = PacedClock(1000.0)
-
-    async def wait() -> float:
-        before = clock.monotonic()
-        await clock.advance(timedelta(seconds=20))
-        await clock.sleep(10)
-        await clock.settle()
-        return clock.monotonic() - before
-
-    assert asyncio.run(wait()) >= 30
-    assert clock.now() > datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=30)

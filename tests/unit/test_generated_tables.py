@@ -8,10 +8,9 @@ from tools.generate import RECORD, TABLES, kubernetes_version, made_from
 
 from tests.kubernetes.oracles import pinned_version
 from weir.apiserver.printers import PRINTED, cells_of
-from weir.apiserver.printers.descriptions import DESCRIPTIONS
-from weir.apiserver.printers.tables import columns
+from weir.apiserver.printers.tables import _data, columns
 from weir.objects import schema
-from weir.objects.core import Toleration
+from weir.objects.core import NodeSelectorRequirement, Toleration
 from weir.objects.kinds import KINDS
 
 
@@ -44,6 +43,13 @@ def test_a_toleration_has_one_field_more_than_upstreams():
     assert view == {"key", "operator", "value", "effect", "tolerationSeconds", "expression"}
 
 
+@pytest.mark.proves("5500-12")
+def test_a_node_selector_requirement_has_no_field_for_an_expression():
+    fields = schema.struct("core.v1.NodeSelectorRequirement").fields.keys()
+    view = {field.encode_name for field in msgspec.structs.fields(NodeSelectorRequirement)}
+    assert fields == view == {"key", "operator", "values"}
+
+
 @pytest.mark.proves("5471-120", "5721-129")
 def test_every_served_kind_has_a_message():
     messages = json.loads(TABLES["protobuf"].read_text())
@@ -66,7 +72,7 @@ def test_every_printed_kind_has_as_many_columns_as_cells():
 
 def test_every_column_is_described_once_in_weirs_own_words():
     table = json.loads(TABLES["columns"].read_text())
-    assert {column[0] for kind in table.values() for column in kind} == DESCRIPTIONS.keys()
+    assert {column[0] for kind in table.values() for column in kind} == _data("descriptions.json").keys()
     assert all(column["description"] for kind in KINDS for column in columns(kind))
 
 

@@ -290,3 +290,11 @@ def test_a_change_that_cannot_be_made_or_a_file_that_cannot_be_read_is_a_value_e
     (tmp_path / "broken.json").write_text('{"kind": "List", "items": [{"kind": "Pod", "metadata": 5}]}')
     with pytest.raises(ValueError, match=r"broken.json: Pod: metadata must be a mapping"):
         weir.load(tmp_path / "broken.json")
+
+
+@pytest.mark.parametrize("changes", ["cordon n1", ["cordon n1"], [{"kind": "Node"}]])
+def test_what_is_no_change_is_a_type_error_that_names_one(changes, tmp_path):
+    with pytest.raises(
+        TypeError, match=r"is no change: give a list of changes of weir\.whatif\.changes, such as"
+    ):
+        weir.what_if(changes, weir.load(dump(tmp_path)))

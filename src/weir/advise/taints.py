@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.toleration import BLOCKING, find_tolerating
+from weir.taints.wellknown import OWN_PREFIXES
 from weir.world import World
-
-#: What Kubernetes sets by itself comes and goes with the node's condition.
-_OWN: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ def untolerated_taints(
     found: dict[tuple[str, str, str], list[str]] = {}
     for node in world.nodes.values():
         for taint in node.taints:
-            if taint.effect in BLOCKING and not taint.key.startswith(_OWN):
+            if taint.effect in BLOCKING and not taint.key.startswith(OWN_PREFIXES):
                 found.setdefault((taint.key, taint.value, taint.effect), []).append(node.name)
     lists = {*workloads, *(pod.tolerations for pod in world.pod_templates())}
     untolerated = [

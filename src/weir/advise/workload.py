@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from weir.advise.question import Question, ordered, read_tolerations, with_taint_value
 from weir.advise.thresholds import Thresholds, find_thresholds, ordered_tolerations
@@ -22,9 +21,7 @@ from weir.objects.requests import host_ports
 from weir.taints.eviction import stay
 from weir.taints.operators import find_comparison
 from weir.taints.toleration import BLOCKING, find_tolerating, tolerates
-
-#: Tolerations of node conditions are never unused: they wait for a condition.
-_CONDITIONS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+from weir.taints.wellknown import OWN_PREFIXES
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,7 @@ def _removals(question: Question, written: Sequence[Toleration], fitting: frozen
     nodes = list(question.world.nodes.values())
     taints = question.cluster.every_taint
     for index, entry in enumerate(written):
-        if entry.key.startswith(_CONDITIONS) or any(_about(entry, taint, question) for taint in taints):
+        if entry.key.startswith(OWN_PREFIXES) or any(_about(entry, taint, question) for taint in taints):
             continue
         rest = [each for at, each in enumerate(question.written) if at != index]
         after = question.with_tolerations(rest)

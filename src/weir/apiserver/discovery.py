@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from typing import Any
 
 import msgspec
 
 from weir.objects import kinds
-from weir.objects.kind import Kind, Subresource
+from weir.objects.kind import Document, Kind, Subresource
 
-__all__ = ["aggregated", "group", "group_list", "resource_list", "root_paths", "version"]
-
-Document = dict[str, Any]
 AGGREGATED_TYPE = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 CHECKS = (
     "ping",
@@ -33,7 +29,11 @@ NOTHING_OFF: Off = frozenset()
 
 
 def _groups(off: Off) -> dict[str, list[str]]:
-    return {name: versions for name, versions in kinds.groups().items() if name not in off}
+    return {
+        name: [each for each in versions if not off or _shown(name, each, off)]
+        for name, versions in kinds.groups().items()
+        if name not in off
+    }
 
 
 def is_served(kind: Kind, off: Off) -> bool:

@@ -5,22 +5,20 @@ The only place that distinguishes the two.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from weir.cel.allowance import TooMuchText, allowance
-from weir.customresources.reading import check_custom, decode_custom, default_custom
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.reading import check_custom, decode_custom, default_custom
+from weir.compat.customresources.resource_rules import validate_resource
+from weir.compat.customresources.served import CustomResourceKind
 from weir.errors import RequestTooLarge
+from weir.fields.field import FieldError, context_for
 from weir.gates import Gates
 from weir.objects import defaults, document
 from weir.objects.document import zero
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.validate import validate_served
-from weir.validate.field import FieldError, context_for
 
-__all__ = ["check", "decode", "default", "settle", "validate", "zero_fields"]
-
-Document = dict[str, Any]
 #: Of all expressions of one object. A definition of custom resources has some tens of thousands; compiling as many as
 #: this takes a second or two.
 MOST_EXPRESSION_TEXT: Final = 256 * 1024
@@ -75,8 +73,6 @@ def validate(
     Raises RequestTooLarge for more text of expressions than any object has.
     """
     if isinstance(kind, CustomResourceKind):
-        from weir.customresources.resource_rules import validate_resource  # seldom needed, and loads CEL
-
         return validate_resource(new, old, kind, context_for(gates, subresource, kind.namespaced, False))
     try:
         with allowance(MOST_EXPRESSION_TEXT):

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from weir.clock import Clock
 
-__all__ = ["FileChanges"]
-
 logger = logging.getLogger("weir.apiserver.files")
 LOOK_SECONDS = 2.0
 

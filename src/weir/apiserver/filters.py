@@ -16,31 +16,27 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from weir import errors
-from weir.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
 from weir.apiserver.auth.impersonation import impersonate
-from weir.apiserver.failures import failure, reworded, unavailable
-from weir.apiserver.flowcontrol.dispatcher import FlowControl, Refused
-from weir.apiserver.flowcontrol.levels import Flow, QueuedRequest
+from weir.apiserver.compat.audit import COMPLETE, RECEIVED, STARTED, Audit
+from weir.apiserver.compat.flowcontrol.dispatcher import FlowControl, Refused
+from weir.apiserver.compat.flowcontrol.levels import Flow, QueuedRequest
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import NO_CACHE
 from weir.apiserver.off_loop import OffLoop, is_large
 from weir.apiserver.older_release import Release
-from weir.apiserver.rendering import Renderer
-from weir.apiserver.request_labels import dry_run_label, is_routed, labels_of
-from weir.apiserver.request_log import RequestLog
+from weir.apiserver.rendering import Renderer, failure, reworded, unavailable
+from weir.apiserver.request_log import RequestLog, dry_run_label, is_routed, labels_of
+from weir.apiserver.transport.bodies import WarningRecorder, warning_headers
 from weir.apiserver.transport.http import Request, Response, Sink, Stream
 from weir.apiserver.transport.limits import BODY_BYTES, InFlight, is_long_running, too_large, too_many
 from weir.apiserver.transport.options import check_timeout
 from weir.apiserver.transport.paths import RequestInfo
-from weir.apiserver.transport.warnings import WarningRecorder, warning_headers
 from weir.clock import Clock
 from weir.objects import document
 from weir.observe.logs import Log
 from weir.store import StoreUnavailable, TooLarge
-
-__all__ = ["Answer", "Exchange", "Filter", "Handler", "Health", "chain"]
 
 log = Log("weir.apiserver")
 Answer: TypeAlias = Response | Stream

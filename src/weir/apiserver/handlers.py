@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,28 +19,27 @@ from weir import errors
 from weir.apiserver import older_release
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.tokens import Signer
-from weir.apiserver.component_statuses import COMPONENT_STATUS, ComponentStatuses
-from weir.apiserver.customresources.definitions import Definitions
+from weir.apiserver.compat.customresources.controller import Definitions
+from weir.apiserver.compat.resource_metrics import ResourceMetrics
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import not_found_page
 from weir.apiserver.older_release import Release
+from weir.apiserver.own_endpoints import COMPONENT_STATUS, ComponentStatuses
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.printers import tables
-from weir.apiserver.registry.binding import bind
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
-from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
-from weir.apiserver.registry.messages import Messages
+from weir.apiserver.registry.object_write import check_namespace
 from weir.apiserver.registry.patching import APPLY_PATCH, Patching, check_patch_type
-from weir.apiserver.registry.scale import Scales
-from weir.apiserver.registry.scale_objects import SCALE
+from weir.apiserver.registry.pod_subresources import bind
+from weir.apiserver.registry.scale import SCALE, Scales
 from weir.apiserver.registry.storage import Parts
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.watch import Watches
+from weir.apiserver.registry.watch_encoder import Messages
 from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.rendering import Renderer
-from weir.apiserver.resource_metrics import ResourceMetrics
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES, manager_of, media_type
 from weir.apiserver.transport.http import Request, Response, Stream
@@ -56,17 +55,14 @@ from weir.apiserver.transport.negotiation import (
 )
 from weir.apiserver.transport.options import DeleteOptions, ListOptions
 from weir.apiserver.transport.paths import RequestInfo
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects import document
-from weir.objects.kind import ALL_VERBS, Kind
+from weir.objects.kind import ALL_VERBS, Document, Kind
 from weir.objects.kinds import KINDS, RESOURCE_METRICS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
 from weir.values.quoting import quote
 
-__all__ = ["Handlers", "Review", "check_route"]
-
-Document = dict[str, Any]
 Review = Callable[[Kind, Document, User, str, str], Document]
 _OBJECT_SUBRESOURCES = frozenset({"status", "approval", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from weir.apiserver.request_labels import COMPONENT, Labels
+from weir.apiserver.request_log import COMPONENT, Labels
 from weir.observe.metrics import (
     CounterChild,
     GaugeChild,

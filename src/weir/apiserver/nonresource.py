@@ -18,14 +18,14 @@ import msgspec
 
 from weir import errors
 from weir.apiserver import discovery
-from weir.apiserver.customresources.discovery import ServedDiscovery
+from weir.apiserver.compat.customresources.discovery import ServedDiscovery
+from weir.apiserver.compat.customresources.openapi import ServedOpenApi
 from weir.apiserver.metrics import Metrics
+from weir.apiserver.openapi import documents
 from weir.apiserver.transport.http import TEXT, YAML, Request, Response
 from weir.apiserver.transport.negotiation import ONLY_WHOLE, accepts, negotiate, to_yaml
 from weir.apiserver.transport.paths import RequestInfo
 from weir.objects.served_kinds import ServedKinds
-
-__all__ = ["NO_CACHE", "HealthMetrics", "Pages", "not_found_page"]
 
 NO_CACHE = b"no-cache, private"
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -170,9 +170,6 @@ class Pages:
         return found if found is not None else not_found_page()
 
     def _openapi(self, request: Request, rest: list[str]) -> Response | None:
-        from weir.apiserver.customresources.openapi import ServedOpenApi  # megabytes, seldom requested
-        from weir.apiserver.openapi import documents
-
         if self._schemas is None:
             self._schemas = ServedOpenApi(self._served, frozenset(self._off))
         found: ServedOpenApi = self._schemas

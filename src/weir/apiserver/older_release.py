@@ -20,15 +20,12 @@ import msgspec
 from weir import errors
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.registry.patching import APPLY_PATCH
+from weir.fields.field import invalid, not_supported
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, Gates
 from weir.objects.kind import Kind
 from weir.store import Event, KeyValue, Page, Store, Watch
 from weir.store.backend import Deliver, Ended
-from weir.validate.field import invalid, not_supported
 
-__all__ = ["DEFAULT_RELEASE", "RELEASES", "DeviceTaintEffects", "OlderStore", "Release", "strip"]
-
-_RESOURCE: Final = "resource.k8s.io"
 _TAINT_FIELDS: Final = frozenset({"description", "data", "evictionsPerSecond"})
 _SELECTOR_FIELDS: Final = frozenset({"deviceClassName", "selectors"})
 _MARKS: Final = (b'"expression"', b'"evictionsPerSecond"', b'"description"', b'"data"', b'"deviceSelector"')
@@ -51,8 +48,11 @@ class Release:
         return now.replace({**off, DEVICE_TAINTS: False})
 
     def serves(self, kind: Kind) -> bool:
-        """Return whether the release has this kind in this version: rules for devices were alpha only."""
-        return kind.kind != "DeviceTaintRule" or kind.version == "v1alpha3"
+        """Return whether the release has this kind in this version: rules for devices were alpha only.
+
+        No release has v1alpha4, in which the example of a KEP is written (dra.md D-17).
+        """
+        return kind.version == "v1alpha3" if kind.kind == "DeviceTaintRule" else kind.version != "v1alpha4"
 
     def warns(self, kind: Kind) -> bool:
         """Return whether the release already deprecates this version of a kind."""

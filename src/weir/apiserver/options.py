@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.apiserver.admission.chain import Settings
-from weir.apiserver.audit.log import LogRetention
-from weir.apiserver.encryption.at_rest import AtRest
+from weir.apiserver.compat.audit import LogRetention
+from weir.apiserver.compat.encryption.configuration import AtRest
 from weir.clock import Clock
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.pod_usage import UsageModel
 from weir.store import Store, StoreUnavailable
 from weir.store.memory import MemoryStore
+from weir.store.sqlite import SqliteStore
 from weir.values.entropy import system_bytes
 
 
@@ -26,6 +26,8 @@ class Options:
     store: str = "sqlite"  #: sqlite, memory, or etcd=host:port,host:port
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
+    shares_port: bool = False  #: with other API servers of this machine; the system divides connections
+    number: int = 1  #: among the API servers of this machine
     insecure: bool = False  #: plain HTTP: loopback only, for benches and tests
     admin_token: str = ""  #: of an insecure server's administrator; made by chance unless given
     gates: Gates = ALL_FEATURES
@@ -69,8 +71,6 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
     if options.store == "memory":
         return MemoryStore(time=clock.steady_time, keep_seconds=keep)
     if options.store == "sqlite":
-        from weir.store.sqlite import SqliteStore  # 25 ms of start-up
-
         return await SqliteStore.open(
             options.data_dir / "store.db",
             time=clock.steady_time,
@@ -79,8 +79,6 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
             transformer=at_rest,
         )
     if options.store.startswith("etcd="):
-        # The library writes lines of its own to stderr about what it also raises; it looks here when it is imported.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from weir.store.etcd import EtcdStore  # 70 ms of start-up
         from weir.store.etcd_wire import EtcdOptions
 

@@ -1,8 +1,8 @@
 """Renders objects and lists: JSON, protobuf, YAML, Table, PartialObjectMetadata.
 
 Spec: apiserver.md 3 "Representations". Stored values are JSON already, so that an ordinary response is joined bytes;
-messages are encoded once (weir.apiserver.registry.messages), so that a list of them is, too. Other forms are built from
-documents, large ones off the loop (weir.apiserver.off_loop).
+messages are encoded once (weir.apiserver.registry.watch_encoder), so that a list of them is, too. Other forms are built
+from documents, large ones off the loop (weir.apiserver.off_loop).
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from typing import Any
 
 import msgspec
 
+from weir import errors
 from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
+from weir.apiserver.older_release import Release
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.lists import Page, list_body, list_kind
-from weir.apiserver.registry.messages import Messages, encoded
-from weir.apiserver.registry.scale_objects import SCALE
-from weir.apiserver.registry.verbs import WriteResult
+from weir.apiserver.registry.scale import SCALE
+from weir.apiserver.registry.watch_encoder import Messages, encoded
+from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import YAML, ListResponse, Request, Response, Stream
 from weir.apiserver.transport.negotiation import (
     JSON,
     MediaTypeOptions,
     check_shape,
+    negotiate,
     pretty,
     to_yaml,
     wants_pretty,
 )
 from weir.clock import Clock
 from weir.objects.kind import Kind
-
-__all__ = ["Renderer"]
+from weir.store import StoreUnavailable
 
 GZIP_FROM_BYTES = 128 * 1024
 PROTOBUF = protobuf.MEDIA_TYPE.encode()
@@ -161,3 +163,39 @@ class Renderer:
         answer.body = await self._off_loop.run_aside(gzip.compress, answer.body, 1)
         headers: list[Any] = answer.headers or []
         answer.headers = [*headers, (b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")]
+
+
+# ── renders errors as Status responses in the negotiated media type ──
+
+
+def unavailable(error: StoreUnavailable) -> errors.ApiError:
+    """Return the error of a request when the store is away; a write that may have happened is a timeout."""
+    if error.unknown:
+        return errors.Timeout(str(error))
+    return errors.ServiceUnavailable(str(error), retry_after_seconds=1)
+
+
+def reworded(error: errors.ApiError, release: Release) -> errors.ApiError:
+    """Return an error in the words of an older release."""
+    error.message = release.words(error.message)
+    for cause in (error.details or {}).get("causes") or ():
+        cause["message"] = release.words(cause.get("message", ""))
+    return error
+
+
+def failure(request: Request, error: errors.ApiError) -> Response:
+    """Return an error in the negotiated media type, JSON when that is unknown."""
+    headers = None
+    if error.retry_after_seconds is not None:
+        headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]
+    accept = request.headers.get(b"accept", b"")
+    if b"yaml" in accept or b"protobuf" in accept:
+        try:
+            form = negotiate(accept.decode("latin-1"), "", protobuf=True)
+            if form.yaml and not form.shape:
+                return Response(error.code, to_yaml(error.status()), YAML, headers)
+            if form.protobuf and (message := protobuf.to_bytes(error.status())) is not None:
+                return Response(error.code, message, protobuf.MEDIA_TYPE.encode(), headers)
+        except errors.NotAcceptable:
+            pass
+    return Response(error.code, _encode(error.status()), headers=headers)

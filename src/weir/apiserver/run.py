@@ -6,35 +6,120 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import signal
 import socket
 import ssl
+import stat
 import sys
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from weir.apiserver.auth import kubeconfig, pki
-from weir.apiserver.build import build
-from weir.apiserver.encryption.at_rest import AtRest
-from weir.apiserver.identity_lease import IdentityLease
+from weir.apiserver.auth import pki
+from weir.apiserver.build import Running, build
+from weir.apiserver.compat.encryption.configuration import AtRest
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.own_endpoints import OwnEndpoints, advertised
-from weir.apiserver.running import Running
+from weir.apiserver.own_endpoints import IdentityLease, OwnEndpoints, advertised
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
-from weir.apiserver.transport.local_socket import local_socket
+from weir.apiserver.transport.protocol import HttpProtocol
 from weir.clock import Clock, RealClock
 from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
 from weir.observe.listener import listen
 from weir.observe.logs import Log
 from weir.observe.stopping import stop_on
-from weir.store.compact import upkeep_loop
+from weir.store.memory import upkeep_loop
 
-__all__ = ["run", "serve", "sweep"]
+# ── unix socket for components on the same machine, without TLS ──
+# A client that can open the socket acts as administrator: it is in a folder that only its owner may enter. Requests go
+# through authentication, authorization and admission with the administrator's current certificate. Unix socket paths
+# are limited to about a hundred bytes; for longer data folders, or one that others may enter, the socket is in a
+# temporary folder. Its server holds a lock there while it lives, so that the next start removes those of killed
+# servers only.
+
+
+NAME: Final = "api.sock"
+LOCK: Final = "lock"
+PREFIX: Final = "weir-socket-"
+LONGEST: Final = 100  #: bytes; the shortest bound among systems is 104, with a byte for its end
+
+
+@asynccontextmanager
+async def local_socket(
+    connections: Connections, folder: Path, whose: Callable[[], bytes | None], name: str = NAME
+) -> AsyncIterator[Path]:
+    """Listen while the block runs, and give the socket's path; *whose* is the certificate that requests count for."""
+    path = folder.resolve() / name
+    own, lock = None, -1
+    if len(os.fsencode(path)) > LONGEST or not _is_private(folder):
+        remove_abandoned()
+        own = Path(tempfile.mkdtemp(prefix=PREFIX))
+        lock = os.open(own / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = own / name
+    with suppress(FileNotFoundError):
+        path.unlink()  # of a process that was killed
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(
+            partial(HttpProtocol, connections, whose), str(path), backlog=1024
+        )
+    finally:
+        os.umask(before)
+    try:
+        yield path
+    finally:
+        server.close()
+        with suppress(OSError):
+            path.unlink()
+        if own is not None:
+            with suppress(OSError):
+                (own / LOCK).unlink()
+                own.rmdir()
+            os.close(lock)
+
+
+def remove_abandoned() -> None:
+    """Remove the socket folders of servers of this user that no longer live.
+
+    A folder without a socket may be one that is just being made: the lock is taken before the socket appears.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue
+            sockets = [each for each in folder.iterdir() if each.name != LOCK]
+            if not sockets or not all(stat.S_ISSOCK(each.lstat().st_mode) for each in sockets):
+                continue
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a live server has it: BlockingIOError
+                for each in sockets:
+                    each.unlink()
+                (folder / LOCK).unlink()
+                folder.rmdir()
+            finally:
+                os.close(lock)
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether only its owner may enter *folder*."""
+    found = folder.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+# ── runs an API server: sockets, TLS, background tasks, graceful shutdown ──
+
 
 log = Log("weir.apiserver")
-SWEEP_SECONDS = 5.0
+SWEEP_SECONDS = 1.0  # so that connections whose time is over do not all come back at once
 SWITCH_SECONDS = 0.00002
 RENEW_SECONDS = 60.0  # how often certificates are looked at; the time of day may have been set meanwhile
 
@@ -60,11 +145,12 @@ async def serve(running: Running, clock: Clock) -> None:
         shown = [credentials.server_cert_path, credentials.server_key_path, credentials.ca_path]
         running.files.follow(shown, running.load_serving)
     running.listener = await listen(
-        connections.protocol,
+        partial(HttpProtocol, connections),
         options.bind_address or "127.0.0.1",
         options.secure_port,
         context,
         most_handshakes=connections.most_handshakes,
+        shared=options.shares_port,
     )
     running.port = running.listener.port
     running.chores.append(loop.create_task(upkeep_loop(running.store, clock)))
@@ -80,7 +166,8 @@ async def serve(running: Running, clock: Clock) -> None:
     known_at = advertised(options.bind_address)
     if known_at and options.bind_address in ("0.0.0.0", "::"):
         address = f"{known_at}:{running.port}"
-    lease = IdentityLease(running.server.verbs, clock, socket.gethostname(), address, instance)
+    verbs, hostname = running.server.verbs, socket.gethostname()
+    lease = IdentityLease(verbs, clock, hostname, address, instance, options.number)
     running.chores.append(loop.create_task(lease.run()))
     if known_at:
         endpoints = OwnEndpoints(running.server.verbs, clock, known_at, running.port)
@@ -120,6 +207,17 @@ async def sweep(connections: Connections) -> None:
 
 async def run(options: Options, *, ready: Callable[[Running], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    async with serving_api(options) as running:
+        stop_on(stop.set, signal.SIGTERM, signal.SIGINT)
+        if ready is not None:
+            ready(running)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def serving_api(options: Options) -> AsyncIterator[Running]:
+    """Serve while the block runs, in a process for nothing else."""
     clock = RealClock()
     at_rest = AtRest(options.encryption_config)
     store = await open_store(options, clock, at_rest)
@@ -132,13 +230,9 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
         raise
     await serve(running, clock)
     tune_interpreter()
-    stop = asyncio.Event()
-    stop_on(stop.set, signal.SIGTERM, signal.SIGINT)
     try:
         async with _beside(running):
-            if ready is not None:
-                ready(running)
-            await stop.wait()
+            yield running
     finally:
         await running.stop()
 
@@ -153,6 +247,6 @@ async def _beside(running: Running) -> AsyncIterator[None]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{path.stem}.sock"
     async with local_socket(connections, path.parent, lambda: running.admin_certificate, name) as socket_path:
-        access = kubeconfig.Access(f"unix://{socket_path}")
-        kubeconfig.write(path, kubeconfig.document(access, "weir-local", "weir-local"))
+        access = pki.Access(f"unix://{socket_path}")
+        pki.write_kubeconfig(path, pki.kubeconfig_document(access, "weir-local", "weir-local"))
         yield

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from weir import errors
 from weir.apiserver import filters
-from weir.apiserver.aggregation.objects import of_another_server
-from weir.apiserver.audit.events import Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.tokens import Signer
+from weir.apiserver.compat.aggregation import of_another_server
+from weir.apiserver.compat.audit import Audit
+from weir.apiserver.compat.flowcontrol.dispatcher import FlowControl
 from weir.apiserver.filters import Answer, Exchange
-from weir.apiserver.flowcontrol.dispatcher import FlowControl
 from weir.apiserver.handlers import Handlers, Review
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import Pages
@@ -33,8 +33,6 @@ from weir.objects.kinds import KINDS
 from weir.objects.pod_usage import UsageModel
 from weir.objects.served_kinds import ServedKinds
 from weir.store import Store
-
-__all__ = ["ApiServer", "Security"]
 
 Document = dict[str, Any]
 _NO_PARAMS: dict[str, str] = {}

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["TooMuchText", "allowance", "charge"]
-
 
 class TooMuchText(Exception):
     """More expressions than one purpose may have."""

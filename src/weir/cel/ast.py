@@ -10,12 +10,10 @@ name. Macros are expanded by the parser; a `Comprehension` is all that is left o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from weir.cel.types import DYN, Type
-
-if TYPE_CHECKING:
-    from weir.cel.env import Overload
+from weir.cel.env import Overload
+from weir.cel.types import Node
 
 CONDITIONAL: Final = "_?_:_"
 OR: Final = "_||_"
@@ -43,17 +41,6 @@ MAP_INSERT: Final = "cel.@mapInsert"
 ACCUMULATOR: Final = "@result"
 #: `Ident.constant` of a name that is a variable.
 NO_CONSTANT: Final = object()
-
-
-class Node:
-    """One expression: number, position, checked type."""
-
-    __slots__ = ("id", "pos", "type")
-
-    def __init__(self, id: int, pos: int) -> None:
-        self.id = id
-        self.pos = pos
-        self.type: Type = DYN
 
 
 class Literal(Node):

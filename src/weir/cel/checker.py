@@ -11,18 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.cel import ast, patch_values, types, wellknown
-from weir.cel.ast import (
-    Call,
-    Comprehension,
-    Entry,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Node,
-    Select,
-    StructExpr,
-)
+from weir.cel.ast import Call, Comprehension, Entry, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from weir.cel.env import Env, Function, Overload
 from weir.cel.source import Issue, Source
 from weir.cel.types import (
@@ -31,6 +20,7 @@ from weir.cel.types import (
     ERROR,
     INT,
     Kind,
+    Node,
     Type,
     list_of,
     map_of,

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypedDict
 
-from weir.cel import ast
-from weir.cel.env import RuntimeCost
-from weir.cel.types import Type
+from weir.cel.types import Node, Type
+from weir.cel.values import Value
 
 MAX: Final = 2**64 - 1
 
@@ -65,7 +64,7 @@ NO_UNION: Final = Range(MAX, 0)
 class Operand(NamedTuple):
     """What the estimate knows about one operand of a call."""
 
-    node: ast.Node
+    node: Node
     size: Range  # UNKNOWN_SIZE when nothing is known
     known: bool  # whether size was computed at all
     element_size: Range  # of a list reached through a declared variable, else UNKNOWN_SIZE
@@ -91,6 +90,27 @@ class StaticCost:
 
     rule: StaticRule
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCost:
+    """What one call costs while evaluating, beyond its arguments (cel.md 12).
+
+    `rule(args, result)` is the truth: args as for the implementation (receiver first), result the returned
+    value, or the `EvaluationError` the call ended with; an argument may be an `EvaluationError` too when
+    it failed (size 1). `inline` is the same number as a Python expression for generated code, used when the
+    call is resolved and arguments are fine: `{0}` stands for argument 0, `{n0}` for its length (a number
+    where the argument is a constant), e.g. `(({n0}+10)//10)*(({n1}+3)//4)`.
+    Leave it None when it needs the result.
+    `by_name`: applies also when a call has several candidates (dyn operands); otherwise those cost 1.
+    `needs_result`: the number depends on the result, so it is charged after the call.
+    """
+
+    rule: Callable[[Sequence[Value], Value], int]
+    inline: str | None = None
+    by_name: bool = False
+    needs_result: bool = False
+    constant: int | None = None  # set: always this number; rule and inline are not looked at
 
 
 class Prices(TypedDict):

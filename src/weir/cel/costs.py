@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from weir.cel import ast
-from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
-from weir.cel.env import RuntimeCost
+from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, RuntimeCost, fixed
 from weir.cel.types import Kind
 from weir.cel.values import (
     Value,

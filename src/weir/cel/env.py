@@ -11,45 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from weir.cel.types import Type, object_named, type_of_type
+from weir.cel.cost_model import RuntimeCost, StaticCost
+from weir.cel.types import Node, Type, object_named, type_of_type
 from weir.cel.unify import parameters
 from weir.cel.values import OBJECT_FIELDS, TypeValue, Value
 from weir.cel.work import CALL
 
-if TYPE_CHECKING:
-    from weir.cel.ast import Node
-    from weir.cel.cost_model import StaticCost
-
 #: What one evaluation may cost, and what the estimate of an expression may come to: Kubernetes' PerCallLimit.
 COST_LIMIT: Final = 1_000_000
 #: Judges a format string against the argument nodes (cel.md 4.6).
-FormatCheck = Callable[[str, Sequence["Node"]], "tuple[Node | None, str] | None"]
+FormatCheck = Callable[[str, Sequence[Node]], tuple[Node | None, str] | None]
 
 #: Handed to `Overload.specialize` in place of an argument that is not a constant.
 UNKNOWN: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeCost:
-    """What one call costs while evaluating, beyond its arguments (cel.md 12).
-
-    `rule(args, result)` is the truth: args as for the implementation (receiver first), result the returned
-    value, or the `EvaluationError` the call ended with; an argument may be an `EvaluationError` too when
-    it failed (size 1). `inline` is the same number as a Python expression for generated code, used when the
-    call is resolved and arguments are fine: `{0}` stands for argument 0, `{n0}` for its length (a number
-    where the argument is a constant), e.g. `(({n0}+10)//10)*(({n1}+3)//4)`.
-    Leave it None when it needs the result.
-    `by_name`: applies also when a call has several candidates (dyn operands); otherwise those cost 1.
-    `needs_result`: the number depends on the result, so it is charged after the call.
-    """
-
-    rule: Callable[[Sequence[Value], Value], int]
-    inline: str | None = None
-    by_name: bool = False
-    needs_result: bool = False
-    constant: int | None = None  # set: always this number; rule and inline are not looked at
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from weir.cel import ast, costs
 from weir.cel.cost_model import NO_UNION, ONE, UNKNOWN_SIZE, ZERO, Charge, Operand, Range, fixed
 from weir.cel.env import Env
-from weir.cel.types import Kind, Type
+from weir.cel.types import Kind, Node, Type
 
 
 class FieldPath:
@@ -69,10 +69,10 @@ _SELECT_CHARGED: Final = frozenset({Kind.MAP, Kind.OBJECT, Kind.PARAM})
 _ANY_NAME: Final = "*"
 
 #: One step of the walk: yields a sub-expression, is sent its cost, returns the cost of the whole.
-Walk = Generator[ast.Node, Range, Range]
+Walk = Generator[Node, Range, Range]
 
 
-def estimate(root: ast.Node, env: Env) -> Estimate:
+def estimate(root: Node, env: Env) -> Estimate:
     """Return the least and the most that evaluating the checked expression *root* can cost."""
     return _Estimator(env.sizes).run(root)
 
@@ -102,12 +102,12 @@ class _Estimator:
 
     def __init__(self, declared: Mapping[tuple[str, ...], int]) -> None:
         self._declared = declared
-        self._paths: dict[ast.Node, FieldPath] = {}
-        self._sizes: dict[ast.Node, Range] = {}
-        self._entries: dict[ast.Node, _Entries] = {}
+        self._paths: dict[Node, FieldPath] = {}
+        self._sizes: dict[Node, Range] = {}
+        self._entries: dict[Node, _Entries] = {}
         self._locals: dict[str, list[_Local]] = {}
 
-    def run(self, root: ast.Node) -> Range:
+    def run(self, root: Node) -> Range:
         """Walk without recursion: expanded macros nest deeper than Python's stack allows."""
         stack: list[Walk] = [self._walk(root)]
         sent: Range | None = None
@@ -126,7 +126,7 @@ class _Estimator:
 
     # -- cost of a node -----------------------------------------------------------------------------
 
-    def _walk(self, node: ast.Node) -> Walk:
+    def _walk(self, node: Node) -> Walk:
         if isinstance(node, ast.Literal):
             return self._nothing(node)
         if isinstance(node, ast.Ident):
@@ -144,7 +144,7 @@ class _Estimator:
         assert isinstance(node, ast.Comprehension)
         return self._bind(node) if node.bind else self._comprehension(node)
 
-    def _nothing(self, node: ast.Node) -> Walk:
+    def _nothing(self, node: Node) -> Walk:
         return fixed(costs.LITERAL)
         yield node
 
@@ -282,7 +282,7 @@ class _Estimator:
     def _push(self, name: str, local: _Local) -> None:
         self._locals.setdefault(name, []).append(local)
 
-    def _push_value(self, name: str, node: ast.Node) -> None:
+    def _push_value(self, name: str, node: Node) -> None:
         self._push(name, _Local(self._path(node), self._size(node), self._entries_of(node)))
 
     def _push_iteration(self, node: ast.Comprehension) -> None:
@@ -299,7 +299,7 @@ class _Estimator:
 
     # -- paths and sizes ----------------------------------------------------------------------------
 
-    def _path(self, node: ast.Node) -> FieldPath:
+    def _path(self, node: Node) -> FieldPath:
         if isinstance(node, ast.Ident) and (local := self._local(node.name)):
             return local.path
         return self._paths.get(node, NOWHERE)
@@ -312,7 +312,7 @@ class _Estimator:
             most = self._declared.get((*path[:-1], _ANY_NAME))
         return None if most is None else Range(0, most)
 
-    def _size(self, node: ast.Node) -> Range | None:
+    def _size(self, node: Node) -> Range | None:
         """Return the size of *node*, or None: the first source of cel.md 11.3 that knows one."""
         if (known := self._sizes.get(node)) is not None:
             return known
@@ -326,39 +326,39 @@ class _Estimator:
             return local.size
         return None
 
-    def _size_or_unknown(self, node: ast.Node) -> Range:
+    def _size_or_unknown(self, node: Node) -> Range:
         size = self._size(node)
         return UNKNOWN_SIZE if size is None else size
 
-    def _note_size(self, node: ast.Node, size: Range | None) -> None:
+    def _note_size(self, node: Node, size: Range | None) -> None:
         if size is not None:
             self._sizes[node] = size
 
-    def _entries_of(self, node: ast.Node) -> _Entries | None:
+    def _entries_of(self, node: Node) -> _Entries | None:
         if (known := self._entries.get(node)) is not None:
             return known
         if isinstance(node, ast.Ident) and (local := self._local(node.name)):
             return local.entries
         return None
 
-    def _unite_entries(self, node: ast.Node, left: ast.Node, right: ast.Node) -> None:
+    def _unite_entries(self, node: Node, left: Node, right: Node) -> None:
         one, other = self._entries_of(left), self._entries_of(right)
         if one is not None and other is not None:
             self._entries[node] = one.union(other)
 
-    def _copy_sizes(self, source: ast.Node, target: ast.Node) -> None:
+    def _copy_sizes(self, source: Node, target: Node) -> None:
         self._note_size(target, self._size(source))
         if (entries := self._entries_of(source)) is not None:
             self._entries[target] = entries
 
-    def _operand(self, node: ast.Node) -> Operand:
+    def _operand(self, node: Node) -> Operand:
         size = self._size(node)
         path = self._path(node).steps
         elements = self._declared_size((*path, "@items")) if path else None
         return Operand(node, size or UNKNOWN_SIZE, size is not None, elements or UNKNOWN_SIZE)
 
 
-def _literal_size(node: ast.Node) -> int | None:
+def _literal_size(node: Node) -> int | None:
     if isinstance(node, ast.Literal):
         return len(node.value) if node.value.__class__ in (str, bytes) else 1
     if isinstance(node, ast.ListExpr):

@@ -11,16 +11,15 @@ from typing import Final
 
 from weir.cel import ast
 from weir.cel.access import go_name
-from weir.cel.cost_model import MAX, ONE, Charge, Operand, Range, Rule, fixed
+from weir.cel.cost_model import MAX, ONE, Charge, Operand, Range, Rule, RuntimeCost, fixed
 from weir.cel.costs import CALL, FLAT, LIST, TRAVERSAL
-from weir.cel.env import RuntimeCost
 from weir.cel.errors import EvaluationError, InternalError
-from weir.cel.types import Kind
+from weir.cel.types import Kind, Node
 from weir.cel.values import OBJECT_FIELDS, Value, object_as_map, size_of, type_of
 from weir.cel.work import spend
 
 
-def literal_count(node: ast.Node, otherwise: int) -> int:
+def literal_count(node: Node, otherwise: int) -> int:
     """Return the value of an int literal as a count (negative counts as 0), or *otherwise*."""
     if isinstance(node, ast.Literal) and node.value.__class__ is int:
         return max(int(node.value), 0)

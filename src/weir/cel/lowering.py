@@ -1,4 +1,4 @@
-"""Lowering of a checked expression to the steps that run.
+"""Lowering of a checked expression to the steps that run, with the types that values certainly have.
 
 Spec: cel.md 1 "program", 12 (what is folded), 16 (index with a constant of impossible key type). Constant literals,
 conversions of constants and `in` with a constant list are computed here; what fails here is a program error.
@@ -7,26 +7,16 @@ An unchecked expression (conformance tests only) is lowered too: names are then 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from weir.cel import ast, types, wellknown
 from weir.cel.access import KEYS, invalid_key
-from weir.cel.ast import (
-    Call,
-    Comprehension,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Node,
-    Select,
-    StructExpr,
-)
+from weir.cel.ast import Call, Comprehension, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from weir.cel.checker import candidate_names, qualified_name
 from weir.cel.dispatch import no_such_overload, select
 from weir.cel.env import UNKNOWN, Env, Overload
 from weir.cel.errors import CelError, EvaluationError
-from weir.cel.runtime_types import alike, of_iteration, of_part, of_result, of_value
 from weir.cel.steps import (
     Choice,
     Const,
@@ -46,8 +36,91 @@ from weir.cel.steps import (
     Unresolved,
     Variable,
 )
-from weir.cel.types import Kind, Type, list_of, map_of
+from weir.cel.types import DYN, Kind, Node, Type, list_of, map_of, optional_of
+from weir.cel.unify import instantiate
 from weir.cel.values import TypeValue, UInt, Value, new_map, type_of
+
+
+def of_value(value: Value) -> Type:
+    """The type of a constant, as precise as its parts are alike.
+
+    >>> str(of_value([1, 2])), str(of_value([1, "a"]))
+    ('list(int)', 'list(dyn)')
+    """
+    if isinstance(value, list | tuple):
+        return list_of(alike(of_value(part) for part in value))
+    if isinstance(value, dict):
+        return map_of(alike(map(of_value, value)), alike(map(of_value, value.values())))
+    return type_of(value)
+
+
+def alike(parts: Iterable[Type]) -> Type:
+    """The type all *parts* have, or dyn."""
+    found: Type | None = None
+    for part in parts:
+        if found is not None and part is not found:
+            return DYN
+        found = part
+    return found or DYN
+
+
+def of_part(container: Type, key: Value, env: Env, optional: bool) -> Type:
+    """The type of `container.key` or `container[key]`."""
+    if container.kind is Kind.OPTIONAL:
+        container, optional = container.params[0], True
+    part = DYN
+    if container.kind is Kind.MAP:
+        part = container.params[1]
+    elif container.kind is Kind.LIST:
+        part = container.params[0]
+    elif container.kind is Kind.OBJECT and isinstance(key, str):
+        declared = env.object_types.get(container.name)
+        part = declared.fields.get(key, DYN) if declared and not declared.mapped else DYN
+    # Through dyn the container itself may have been an optional, and then the part is one as well.
+    return optional_of(part) if optional else part
+
+
+def of_result(candidates: Sequence[Overload], actual: Sequence[Type]) -> Type:
+    """The type of what a call returns, whichever of *candidates* runs."""
+    return alike(_result(overload, actual) for overload in candidates)
+
+
+def _result(overload: Overload, actual: Sequence[Type]) -> Type:
+    if overload.result.closed:
+        return overload.result
+    bound: dict[Type, Type] = {}
+    for formal, given in zip(overload.params, actual, strict=True):
+        _bind(formal, given, bound)
+    return _without_free(instantiate(overload.result, bound))
+
+
+def _bind(formal: Type, given: Type, bound: dict[Type, Type]) -> None:
+    if formal.closed:
+        return
+    if formal.kind is Kind.PARAM:
+        known = bound.get(formal)
+        bound[formal] = given if known is None or known is given else DYN
+        return
+    same = given.kind is formal.kind and len(given.params) == len(formal.params)
+    for index, part in enumerate(formal.params):
+        _bind(part, given.params[index] if same else DYN, bound)
+
+
+def _without_free(t: Type) -> Type:
+    if t.closed:
+        return t
+    if t.kind is Kind.PARAM:
+        return DYN
+    return Type(t.kind, t.name, tuple(map(_without_free, t.params)))
+
+
+def of_iteration(over: Type, two: bool) -> tuple[Type, Type]:
+    """The types of the loop variables."""
+    if over.kind is Kind.LIST:
+        return (types.INT, over.params[0]) if two else (over.params[0], DYN)
+    if over.kind is Kind.MAP:
+        return over.params[0], over.params[1]
+    return DYN, DYN
 
 
 class ProgramError(CelError):

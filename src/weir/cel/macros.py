@@ -12,17 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from weir.cel import ast
-from weir.cel.ast import (
-    ACCUMULATOR,
-    Call,
-    Comprehension,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Node,
-    Select,
-)
+from weir.cel.ast import ACCUMULATOR, Call, Comprehension, Ident, ListExpr, Literal, MapExpr, Select
+from weir.cel.types import Node
 
 _UNUSED: Final = "#unused"
 _SORT_INPUT: Final = "@__sortBy_input__"

@@ -15,7 +15,7 @@ from weir.cel.env import Overload
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError, InternalError
 from weir.cel.steps import Invoke
 from weir.cel.types import Kind
-from weir.cel.values import ABSENT, Duration, Optional, TypeValue, Value, equal, find_key, type_of
+from weir.cel.values import ABSENT, Duration, Optional, TypeValue, Value, equal, find_key, same, type_of
 from weir.cel.work import spend
 
 #: A value, or the error that took its place.
@@ -138,14 +138,7 @@ def contains(element: Value, container: Value) -> bool:
     """`element in container`."""
     if isinstance(container, list | tuple):
         spend(len(container) * 5)
-        return any(_same(member, element) for member in container)
+        return any(same(member, element) for member in container)
     if isinstance(container, dict):
         return find_key(container, element) is not ABSENT
     raise EvaluationError(NO_SUCH_OVERLOAD)
-
-
-def _same(left: Value, right: Value) -> bool:
-    try:
-        return equal(left, right)
-    except EvaluationError:
-        return False

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Final
 
 from weir.cel import ast
-from weir.cel.ast import Call, Node
+from weir.cel.ast import Call
 from weir.cel.lexer import EOF, Token, tokenize
 from weir.cel.macros import Macros
-from weir.cel.members import START, MemberParser
-from weir.cel.parser_helper import MAX_DEPTH, TooDeep
+from weir.cel.members import MAX_DEPTH, START, MemberParser, TooDeep
 from weir.cel.source import CompileError, Issue, Source, limit_error
 from weir.cel.tokens import Mistake
+from weir.cel.types import Node
 
 MAX_CODE_POINTS: Final = 100_000
 

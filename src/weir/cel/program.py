@@ -13,7 +13,6 @@ from typing import Final
 
 from weir.cel import reference
 from weir.cel.allowance import charge
-from weir.cel.ast import Node
 from weir.cel.checker import check
 from weir.cel.codegen.compile import Runner, Unsupported, plan
 from weir.cel.env import Env
@@ -24,7 +23,7 @@ from weir.cel.macros import Macros
 from weir.cel.parser import parse
 from weir.cel.source import Source
 from weir.cel.steps import Step
-from weir.cel.types import DYN, Type
+from weir.cel.types import DYN, Node, Type
 from weir.cel.validators import validate
 from weir.cel.values import Value
 from weir.cel.work import EXACT_WORK, MOST_WORK, begin

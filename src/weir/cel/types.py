@@ -165,3 +165,14 @@ LIST_OF_A: Final = list_of(A)
 MAP_OF_A_B: Final = map_of(A, B)
 LIST_OF_DYN: Final = list_of(DYN)
 MAP_OF_DYN: Final = map_of(DYN, DYN)
+
+
+class Node:
+    """A node of a syntax tree (weir.cel.ast): number, position, checked type."""
+
+    __slots__ = ("id", "pos", "type")
+
+    def __init__(self, id: int, pos: int) -> None:
+        self.id = id
+        self.pos = pos
+        self.type: Type = DYN

@@ -328,6 +328,14 @@ def equal(a: Value, b: Value) -> bool:
     return False
 
 
+def same(a: Value, b: Value) -> bool:
+    """Return whether two values are equal; library values of different types are just unequal."""
+    try:
+        return equal(a, b)
+    except EvaluationError:
+        return False
+
+
 def _long_texts(values: Collection[Value]) -> int:
     """Units of comparing the long texts among *values*; looking for them is part of what an element is charged."""
     return sum(len(value) >> 8 for value in values if value.__class__ is str or value.__class__ is bytes)

@@ -1,26 +1,53 @@
-"""Runs a component as a process: client, logs, metrics pages, graceful shutdown."""
+"""Runs a component as a process: client, logs, metrics pages, event loop, graceful shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from weir.cli._loop import run_loop
-from weir.cli._options import Live
-from weir.cli.render import say
+from weir.client.api import Client
 from weir.gates import Gates
+from weir.inputs.live import Live
+from weir.observe.endpoint import Pages, serving
+from weir.observe.interpreter import calm_collector, return_memory
+from weir.observe.logs import Log
+from weir.observe.stopping import stop_on
+from weir.output import say
 
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.observe.endpoint import Pages
-    from weir.observe.logs import Log
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run *main* to its end; what it frees goes back to the machine, which has to be said before there are threads."""
+    return_memory()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (most, most)
+    )  # as Go programs do: a connection is a descriptor
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        asyncio.run(_reporting(main))
+    else:
+        uvloop.run(_reporting(main))
+
+
+async def _reporting(main: Coroutine[Any, Any, None]) -> None:
+    """Run *main*; what no task or connection of the loop catches is one line of the log."""
+    log = Log("weir.loop")
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        log.error(str(context.get("message")), err=context.get("exception"))
+
+    asyncio.get_running_loop().set_exception_handler(report)
+    await main
+
 
 #: What runs until it is cancelled, and what it shows about itself.
 Component = tuple[Callable[[], Coroutine[Any, Any, None]], "Pages"]
@@ -51,10 +78,6 @@ def run_component(
 
 
 async def _run(make: Make, live: Live, agent: str, log_name: str, door: tuple[str, int] | None) -> None:
-    from weir.observe.interpreter import calm_collector
-    from weir.observe.logs import Log
-    from weir.observe.stopping import stop_on
-
     client, log = live.connect(agent), Log(log_name)
     try:
         work, pages = make(client, log)
@@ -73,8 +96,6 @@ async def _run(make: Make, live: Live, agent: str, log_name: str, door: tuple[st
 
 
 async def _open(stack: AsyncExitStack, door: tuple[str, int], pages: Pages, log: Log) -> None:
-    from weir.observe.endpoint import serving
-
     host, wanted = door
     try:
         port = await stack.enter_async_context(serving(pages, wanted, host))

@@ -18,8 +18,9 @@ from typing import Final
 
 import click
 
-from weir.cli._options import Live, Option
-from weir.cli.render import say
+from weir.cli._options import Option
+from weir.inputs.live import Live
+from weir.output import say
 
 yes_option: Final[Option] = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 

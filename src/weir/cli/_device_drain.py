@@ -22,19 +22,17 @@ import click
 from weir.cli._confirm import agreed, check_askable, yes_option
 from weir.cli._device_rules import (
     Ask,
-    counted,
     description_option,
-    make_rule,
     rate_option,
     read_selector,
-    rule_effect,
     rule_options,
     with_cluster,
 )
-from weir.cli._device_write import condition, served_version, settle, write
-from weir.cli._options import ClusterSource
-from weir.cli.main import FINDINGS, FINE, INTERRUPTED
-from weir.cli.render import redraw, say, to_yaml, write_document
+from weir.device_rules.rule import counted, make_rule, rule_effect
+from weir.device_rules.write import condition, served_version, settle, write
+from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
+from weir.inputs.live import ClusterSource
+from weir.output import redraw, say, to_yaml, write_document
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -89,7 +87,7 @@ def drain(
       weir device drain driver=gpu.example.com,pool=node-1 --rate 2 --yes
       weir device drain pool=node-1 --dry-run
     """
-    from weir.cli.inputs import read_seconds
+    from weir.cli._options import read_seconds
     from weir.clock import RealClock
     from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 

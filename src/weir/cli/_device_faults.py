@@ -7,17 +7,24 @@ are left alone.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from weir.cli._options import Live, live_options
-from weir.cli.main import FINE
-from weir.cli.render import say
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
+from weir.cli._options import live_options, read_seconds
+from weir.client.api import Client
+from weir.errors import Conflict
+from weir.exit_codes import FINE
+from weir.inputs.live import Live
+from weir.objects.kinds import by_kind
+from weir.output import say
+from weir.simulation.drivers.device_models import DEVICES, DevicesError, read_all
+from weir.simulation.drivers.faults import POOL, with_fault
+from weir.simulation.drivers.publisher import SIMULATED as SIMULATED_DEVICES
+from weir.simulation.drivers.publisher import check_publishable
+from weir.simulation.kubelet.node_classes import SIMULATED
 
 Document = dict[str, Any]
 
@@ -56,8 +63,6 @@ def degrade(
       weir device degrade node-1/gpu-0 gpu.example.com/error-budget-in-hours=24:NoSchedule --every 1h
       weir device degrade node-1 gpu.example.com/power=low:NoExecute --for 10m
     """
-    from weir.cli.inputs import read_seconds
-
     entry: Document = {"taint": taint}
     if lasts:
         entry["forSeconds"] = read_seconds(lasts, "--for")
@@ -121,13 +126,10 @@ def republish(node: str, live: Live) -> int:
     """Restart the simulated driver of a node: its slices go and come again."""
 
     async def act(client: Client) -> None:
-        from weir.objects.kinds import by_kind
-        from weir.simulation.drivers.publisher import SIMULATED
-
         await _simulated(client, node)
         slices = by_kind("resource.k8s.io/v1", "ResourceSlice")
         found = await client.list(
-            slices, label_selector=f"{SIMULATED}=true", field_selector=f"spec.nodeName={node}"
+            slices, label_selector=f"{SIMULATED_DEVICES}=true", field_selector=f"spec.nodeName={node}"
         )
         for document in found.documents():
             await client.delete(slices, document["metadata"]["name"], uid=document["metadata"]["uid"])
@@ -147,8 +149,6 @@ def _change(where: str, entry: Document, live: Live) -> int:
         raise click.UsageError(f"{where!r}: write NODE or NODE/DEVICE")
 
     async def act(client: Client) -> None:
-        from weir.errors import Conflict
-
         for attempt in range(1, _TRIES + 1):
             try:
                 await _write(client, node_name, device, entry)
@@ -163,9 +163,6 @@ def _change(where: str, entry: Document, live: Live) -> int:
 
 
 async def _write(client: Client, node_name: str, device: str, entry: Document) -> None:
-    from weir.objects.kinds import by_kind
-    from weir.simulation.drivers.faults import POOL, with_fault
-
     node = await _simulated(client, node_name)
     drivers = _devices(node)
     mine = [each for each in drivers if not device or device in _names(each, node_name)]
@@ -183,11 +180,6 @@ async def _write(client: Client, node_name: str, device: str, entry: Document) -
 
 def _check(entry: Document, devices: Any) -> None:
     """Raise what is wrong with a fault before it is written."""
-    from dataclasses import replace
-
-    from weir.simulation.drivers.device_models import DevicesError
-    from weir.simulation.drivers.publisher import check_publishable
-
     sample = {**entry, "device": "pool"}
     try:
         tried = replace(devices, count=1, schedule=(sample,))
@@ -209,9 +201,6 @@ def _describe_fault(entry: Document) -> str:
 
 async def _simulated(client: Client, name: str) -> Document:
     """Return a node that is simulated and has devices; anything else is a finding."""
-    from weir.objects.kinds import by_kind
-    from weir.simulation.kubelet.node_classes import SIMULATED
-
     node = await client.get(by_kind("v1", "Node"), name)
     if (node["metadata"].get("labels") or {}).get(SIMULATED) != "true":
         raise click.ClickException(f"node {name} is not simulated: its driver does what it does")
@@ -221,8 +210,6 @@ async def _simulated(client: Client, name: str) -> Document:
 
 
 def _devices(node: Document) -> tuple[Any, ...]:
-    from weir.simulation.drivers.device_models import DEVICES, read_all
-
     text = (node["metadata"].get("annotations") or {}).get(DEVICES)
     return read_all(json.loads(text)) if text else ()
 

@@ -14,18 +14,70 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli._device_read import read_inventory
-from weir.cli._options import ClusterSource, cluster_options, feature_gates_option, output_option
-from weir.cli.main import FINE
-from weir.cli.render import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
-from weir.objects.times import format_time
+from weir.cli._options import cluster_options, feature_gates_option, output_option
+from weir.device_rules.document import SCHEMA, device_document, distinguishing_attributes
+from weir.exit_codes import FINE
+from weir.inputs.live import ClusterSource
+from weir.output import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
 
 if TYPE_CHECKING:
-    from weir.devices.inventory import HeldTaint, Row
+    from weir.client.api import Client
+    from weir.devices.inventory import HeldTaint, Inventory, Row
     from weir.gates import Gates
 
-#: The form of -o json and -o yaml (docs/reference/devices.schema.json).
-SCHEMA = "weir.devices/v1"
+
+def read_inventory(where: ClusterSource, gates: Gates) -> Inventory:
+    """Return what a dump, or a live cluster, says about devices; raises CannotSay when slices could not be read."""
+    from weir.client.snapshot import DEVICES
+    from weir.devices.inventory import Inventory
+    from weir.inputs.certainty import because
+    from weir.inputs.cluster import read_cluster
+    from weir.inputs.files import CannotSay
+    from weir.objects.core import ViewError
+
+    held = read_cluster(where, (*DEVICES, "Pod"))
+    missing = held.lacks({"ResourceSlice", "ResourceClaim", "DeviceTaintRule", "Pod"})
+    if held.dumped and held.holds(DEVICES):
+        missing = []  # slices may well be missing where claims are not
+    if missing:
+        raise CannotSay(f"cannot say which devices there are, and who has them: {because(missing)}")
+    try:
+        return Inventory.of((document for _, document in held.documents), gates)
+    except ViewError as error:
+        if held.dumped:
+            raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
+        raise
+
+
+async def fetch(client: Client) -> list[Any]:
+    """Return every object of a cluster that concerns devices."""
+    from weir.objects.kinds import by_kind
+
+    documents: list[Any] = []
+    for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
+        documents += await _fetch_kind(client, kind)
+    pods = await client.list(by_kind("v1", "Pod"))
+    documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
+    return documents
+
+
+async def _fetch_kind(client: Client, kind: str) -> list[Any]:
+    """Return all objects of a kind in the newest version the cluster serves; none when it serves none."""
+    from weir.errors import NotFound
+    from weir.objects.kinds import find_kind
+
+    for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"):
+        served = find_kind(f"resource.k8s.io/{version}", kind)
+        if served is None:
+            continue
+        try:
+            listed = await client.list(served)
+        except NotFound:
+            continue
+        return [{"kind": kind, "apiVersion": served.api_version, **item} for item in listed.documents()]
+    return []
+
+
 _SHORT = 44
 _COLUMNS = ("NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED")
 #: What a narrow terminal does without, in this order: the names of a device say where it is.
@@ -206,16 +258,6 @@ def tolerated_text(held: HeldTaint, now: datetime) -> str:
     return "yes" if held.tolerated else "no, kept until it is free"
 
 
-def distinguishing_attributes(rows: Sequence[Row]) -> set[str]:
-    """Return the attributes that say what kind of device it is: those that some devices of one driver share."""
-    values: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        for name, value in (row.device.attributes or {}).items() if row.device else ():
-            values.setdefault((row.id.driver, name), []).append(str(value))
-    kept = {name for (_, name), found in values.items() if len(found) == 1 or len(set(found)) < len(found)}
-    return kept - {"index"}
-
-
 def _origin(held: HeldTaint) -> str:
     from weir.devices.origin import RuleOrigin
 
@@ -229,49 +271,3 @@ def _facts(row: Row, shown: set[str] | None) -> Iterator[str]:
             yield f"{name}={next(iter(value.values()), '')}"
     for name, value in (row.device.capacity or {}).items() if row.device else ():
         yield f"{name}={value.get('value', '')}"
-
-
-def device_document(row: Row) -> dict[str, Any]:
-    """Return one device as `-o json` writes it."""
-    from weir.devices.origin import RuleOrigin
-
-    def written_taint(held: HeldTaint) -> dict[str, Any]:
-        origin, found = held.tracked.origin, held.tracked.taint
-        written = {
-            "key": found.key,
-            "value": found.value,
-            "effect": found.effect,
-            "timeAdded": found.time_added,
-        }
-        source = (
-            {"rule": origin.name}
-            if isinstance(origin, RuleOrigin)
-            else {"slice": origin.slice, "index": origin.index}
-        )
-        return {
-            **written,
-            "origin": source,
-            "tolerated": held.tolerated,
-            "podsLeaveAt": _written(held.leave_at),
-        }
-
-    return {
-        "device": str(row.id),
-        "driver": row.id.driver,
-        "pool": row.id.pool,
-        "name": row.id.device,
-        "node": row.node or None,
-        "published": row.device is not None,
-        "poolProblem": row.pool_problem or None,
-        "attributes": dict(row.device.attributes or {}) if row.device else {},
-        "capacity": dict(row.device.capacity or {}) if row.device else {},
-        "taints": [written_taint(held) for held in row.taints],
-        "claims": [
-            {"claim": holder.claim, "request": holder.request, "pods": list(holder.pods)}
-            for holder in row.holders
-        ],
-    }
-
-
-def _written(at: datetime | None) -> str | None:
-    return None if at is None else format_time(at)

@@ -8,25 +8,24 @@ controller deletes it, the command waits and does (docs/decisions/0074).
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from weir.cli._confirm import agreed, yes_option
-from weir.cli._device_write import MANAGER, condition, served_version, settle, write
-from weir.cli._options import ClusterSource, cluster_options, together
-from weir.cli.main import FINDINGS, FINE, INTERRUPTED
-from weir.cli.render import say, to_yaml, write_document
+from weir.cli._options import cluster_options, together
+from weir.device_rules.rule import counted, make_rule, rule_effect, undo
+from weir.device_rules.write import MANAGER, condition, served_version, settle, write
+from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
+from weir.inputs.live import ClusterSource
 from weir.objects.times import format_time
+from weir.output import say, to_yaml, write_document
 
 if TYPE_CHECKING:
     from weir.client.api import Client
-    from weir.devices.inventory import Inventory, Preview
+    from weir.devices.inventory import Inventory
     from weir.objects.kind import Kind
 
 Document = dict[str, Any]
@@ -34,7 +33,6 @@ Ask = Callable[[str], bool]  #: says what is about to happen; False: not wanted
 
 EXPIRES_AT: Final = "weir.dev/expires-at"
 EXPIRES: Final = "Expires"
-_MOST_PODS: Final = 20
 _ANSWER_SECONDS: Final = 3.0
 
 rule_options: Final = together(
@@ -82,10 +80,10 @@ def taint(
       weir device taint --cel "device.attributes['gpu.example.com'].model == 'a100'" recall:None
       weir device taint driver=gpu.example.com,pool=node-1 hot:NoSchedule --ttl 2h
     """
-    from weir.cli.inputs import read_seconds
+    from weir.cli._options import read_seconds
     from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 
-    text, taint_text = _two(words, "KEY[=VALUE]:EFFECT")
+    text, taint_text = selector_and_taint(words, "KEY[=VALUE]:EFFECT")
     taint = taint_document(parse_taint(taint_text, DEVICE_EFFECTS))
     wanted = read_selector(text, cel, all_devices)
     expires = datetime.now(UTC) + timedelta(seconds=read_seconds(ttl, "--ttl")) if ttl else None
@@ -128,7 +126,7 @@ def untaint(
       weir device untaint gpu.example.com/node-1/gpu-0 example.com/hot
       weir device untaint --all-devices maintenance --dry-run
     """
-    text, key = _two(words, "KEY")
+    text, key = selector_and_taint(words, "KEY")
     wanted = read_selector(text, cel, all_devices)
 
     def ask(what: str) -> bool:
@@ -140,7 +138,7 @@ def untaint(
 # ── what to do ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _two(words: Sequence[str], last: str) -> tuple[str, str]:
+def selector_and_taint(words: Sequence[str], last: str) -> tuple[str, str]:
     """Return the selector, if there is one, and the word behind it."""
     if len(words) not in (1, 2):
         raise click.UsageError(f"write [SELECTOR] {last}, got {len(words)} words")
@@ -171,48 +169,12 @@ def read_selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:
     return wanted
 
 
-def make_rule(selector: Document, taint: Document, name: str, rate: int | None, description: str) -> Document:
-    """Return the rule that taints the selected devices; what the API would refuse is a usage error."""
-    from weir.validate import validate
-
-    if rate is not None:
-        taint["evictionsPerSecond"] = rate
-    if description:
-        taint["description"] = description
-    rule = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name or rule_name(selector, taint["key"])},
-        "spec": {"deviceSelector": selector, "taint": taint},
-    }
-    # As the dialect of the KEPs' stories has it: whether this cluster knows such names, it says itself.
-    if wrong := validate({**rule, "apiVersion": "resource.k8s.io/v1alpha4"}):
-        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
-    return rule
-
-
-def undo(rule: Document) -> str:
-    """Return how to take a rule back."""
-    return f"undo: kubectl delete devicetaintrule {rule['metadata']['name']}"
-
-
-def rule_name(selector: Document, key: str) -> str:
-    """Return the name of the rule for a selector and a key: the same question, the same rule.
-
-    >>> rule_name({"pool": "node-1"}, "example.com/Hot")
-    'hot-8af1d074'
-    """
-    digest = hashlib.sha256(json.dumps([selector, key], sort_keys=True).encode()).hexdigest()[:8]
-    bare = re.sub(r"[^a-z0-9]+", "-", key.rpartition("/")[2].lower()).strip("-")
-    return f"{bare or 'taint'}-{digest}"
-
-
 def with_cluster(where: ClusterSource, work: Callable[[Inventory, Client | None], Awaitable[int]]) -> int:
     """Return what *work* comes to with the devices of a cluster and, where it lives, a client of it."""
-    from weir.cli._device_read import fetch
-    from weir.cli.inputs import read_dump
+    from weir.cli._device_list import fetch
     from weir.devices.inventory import Inventory
     from weir.gates import ALL_FEATURES
+    from weir.inputs.files import read_dump
 
     where.check()
 
@@ -280,34 +242,6 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
         return
     await client.delete(served, name, uid=rule["metadata"]["uid"])
     say(f'devicetaintrule.resource.k8s.io "{name}" deleted', err=True)
-
-
-def rule_effect(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
-    """Yield what the rule does, in the words of its effect."""
-    from weir.apiserver.printers import human_duration
-
-    effect = rule["spec"]["taint"]["effect"]
-    published, allocated = counted(preview.published, "published"), counted(preview.allocated, "allocated")
-    yield f"{published} and {allocated} selected"
-    if preview.selects_nothing:
-        yield f"the rule {preview.missed}; `weir device list -o name` shows which devices there are"
-    if preview.failed:
-        yield f"devices for which a selector fails are not selected: {preview.failed}"
-    if not preview.pods:
-        yield "no pod has to leave" if effect == "NoExecute" else "no pod would have to leave with NoExecute"
-        return
-    would = "must leave" if effect == "NoExecute" else "would have to leave if the effect was NoExecute"
-    yield f"{counted(len(preview.pods), 'pod')} {would}:"
-    for pod, at in preview.pods[:_MOST_PODS]:
-        left = (at - now).total_seconds()
-        yield f"  {pod} " + (f"in {human_duration(left)}" if left > 0 else "at once")
-    if len(preview.pods) > _MOST_PODS:
-        yield f"  … and {len(preview.pods) - _MOST_PODS} more"
-
-
-def counted(number: int, what: str) -> str:
-    noun = "pod" if what == "pod" else f"{what} device"
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 async def _untaint(

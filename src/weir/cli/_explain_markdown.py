@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from weir.cli._explain_text import change, counts, groups, is_well, other_change, without_fix
-from weir.cli.render import to_yaml
-
-if TYPE_CHECKING:
-    from weir.explain.explanation import Explanation
-    from weir.explain.fix import Fix
-    from weir.objects.manifest import Document
+from weir.explain.diff import masked
+from weir.explain.explanation import Explanation, verdict_line
+from weir.explain.fix import Fix
+from weir.explain.phrases import listed, short
+from weir.explain.words import sentence
+from weir.objects.manifest import Document
+from weir.output import to_yaml
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -29,10 +29,6 @@ def markdown(
     written: Document | None = None,
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first."""
-    from weir.explain.explanation import verdict_line
-    from weir.explain.phrases import listed, short
-    from weir.explain.words import sentence
-
     good = is_well(answer)
     yield f"### {'✅' if good else '❌'} {plain(verdict_line(answer))}"
     yield ""
@@ -74,9 +70,6 @@ def markdown(
 
 
 def _fix(answer: Explanation, fix: Fix, as_patch: bool, written: Document | None) -> Iterator[str]:
-    from weir.explain.diff import masked
-    from weir.explain.phrases import listed
-
     subject = answer.subject
     where = plain(listed(fix.nodes, 2))
     yield from paragraph((f"**Smallest change** (checked: it then fits on {where})",))

@@ -6,14 +6,17 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
-
-if TYPE_CHECKING:
-    from weir.explain.explanation import Explanation
-    from weir.explain.fix import Fix
-    from weir.objects.manifest import Document
+from weir.explain.diff import diff, masked, own_diff
+from weir.explain.explanation import Explanation, verdict_line
+from weir.explain.fix import Fix
+from weir.explain.phrases import counted, listed, short
+from weir.explain.ranges import merged, range_sentences
+from weir.explain.words import HEADINGS, sentence
+from weir.objects.manifest import Document
+from weir.objects.text_edits import changed_text
+from weir.output import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
 
 _ROWS: Final = 12
 
@@ -46,10 +49,6 @@ def text(
 
     *written* is the document of the file that asked, which the change is shown in.
     """
-    from weir.explain.explanation import verdict_line
-    from weir.explain.phrases import listed, short
-    from weir.explain.words import sentence
-
     good = is_well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
     if answer.replicas is not None and not answer.replicas.short and answer.fits:
@@ -92,9 +91,6 @@ def text(
 
 def counts(answer: Explanation) -> tuple[str, list[tuple[str, str]]]:
     """Return how many nodes there are, and how many of them say what."""
-    from weir.explain.phrases import counted
-    from weir.explain.words import HEADINGS
-
     total = len(answer.nodes)
     rows = [(str(number), HEADINGS.get(kind, kind)) for kind, number in answer.counts.items()]
     if answer.fitting:
@@ -128,16 +124,13 @@ def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
 
 def groups(answer: Explanation, show_all: bool) -> tuple[list[tuple[str, str, bool, str]], str]:
     """Return a row for each group of nodes (how many, some names, whether they fit, why), and what is left out."""
-    from weir.explain.phrases import counted
-    from weir.explain.ranges import merged, range_sentences
-
     found = merged(answer.groups)
     shown = found if show_all else found[:_ROWS]
     rows = []
-    for group, sentence in zip(shown, range_sentences(found), strict=False):
+    for group, why in zip(shown, range_sentences(found), strict=False):
         most = len(group.nodes) if show_all else 2
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
-        rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, sentence))
+        rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, why))
     rest = found[len(shown) :]
     nodes = sum(len(group.nodes) for group in rest)
     left = (
@@ -165,9 +158,6 @@ def wrapped(line: str, width: int) -> Iterator[str]:
 def _fix(
     answer: Explanation, fix: Fix, colour: bool, as_patch: bool, written: Document | None
 ) -> Iterator[str]:
-    from weir.explain.diff import masked
-    from weir.explain.phrases import listed
-
     subject = answer.subject
     yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
     for edit in fix.edits:
@@ -208,16 +198,11 @@ def _title(document: Mapping[str, Any]) -> str:
 
 def other_change(patch: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[str]:
     """Yield the merge patch of another object as a diff of it."""
-    from weir.explain.diff import diff
-
     yield from diff(original, {**original, **patch}, _title(patch), to_yaml)
 
 
 def change(answer: Explanation, fix: Fix, written: Document | None) -> Iterator[str]:
     """Yield the change as a diff of the user's own file, or of the document where there is none."""
-    from weir.explain.diff import diff, own_diff
-    from weir.objects.text_edits import changed_text
-
     subject = answer.subject
     name = subject.source or subject.title
     changed = changed_text(written, fix.after) if written is not None else None

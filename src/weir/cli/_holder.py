@@ -10,21 +10,20 @@ import asyncio
 import os
 import re
 import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from weir.client.api import Client
+from weir.client.leases import LEASES, Elector, Leadership
+from weir.clock import Clock
+from weir.errors import NotFound
 from weir.store.backend import Locked, StoreUnavailable
 from weir.store.lockfile import LockFile
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from weir.client.api import Client
-    from weir.clock import Clock
 
 #: The locks of a data folder: that of `weir up`, and that of the SQLite file.
 LOCKS: Final = ("up.lock", "store.db.lock")
@@ -75,9 +74,6 @@ def _who(error: Locked) -> str:
 @asynccontextmanager
 async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[None]:
     """Hold a shared store during the block. Raises Locked when a live process has it."""
-    from weir.client.leases import LEASES, Elector, Leadership
-    from weir.errors import NotFound
-
     since = clock.now().isoformat(timespec="seconds")
     identity = f"process {os.getpid()} (weir) on {socket.gethostname()} since {since}"
     elector = Elector(client, clock, name=LEASE[0], namespace=LEASE[1], identity=identity)

@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import click
 
-from weir.gates import GateError, parse_settings
+from weir.client.cluster_gates import SINCE
+from weir.fields.documents import closest
+from weir.gates import FEATURES, GateError, parse_settings
 from weir.lint.check import UnknownRule, named_rules
 from weir.lint.rule import Severity
 from weir.objects.manifest import ManifestError, read_document
-from weir.validate.unknown_fields import closest
 
 NAMES: Final = (".weir.yaml", "pyproject.toml")
 _VERSION: Final = re.compile(r"v?1\.(\d+)(?:\.\d+)?\Z")
@@ -57,9 +58,6 @@ def version_gates(version: str) -> dict[str, bool]:
     >>> version_gates("1.34")["TaintTolerationComparisonOperators"]
     False
     """
-    from weir.client.cluster_gates import SINCE
-    from weir.gates import FEATURES
-
     match = _VERSION.match(version)
     if match is None:
         raise click.UsageError(f"{version!r} is no version of Kubernetes: write it like 1.35")

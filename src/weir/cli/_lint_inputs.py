@@ -5,21 +5,24 @@ from __future__ import annotations
 import fnmatch
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from weir.cli._certainty import because
-from weir.cli._options import Live
-from weir.cli.inputs import CannotSay, fetch, find_files, is_address, read_documents, read_live
-from weir.cli.render import progress, say
-
-if TYPE_CHECKING:
-    from weir.client.snapshot import Missing
-    from weir.lint.live import Troubles
-    from weir.lint.rule import Finding
-    from weir.objects.manifest import Document
-
+from weir.client.snapshot import Missing
+from weir.compat.policies.files import PolicyFiles
+from weir.gates import ALL_FEATURES
+from weir.inputs.certainty import because
+from weir.inputs.cluster import read_live
+from weir.inputs.files import CannotSay, fetch, find_files, is_address, read_documents
+from weir.inputs.live import Live
+from weir.lint.live import Troubles, is_own
+from weir.lint.rule import Finding
+from weir.lint.rules.documents import unreadable
+from weir.lowering.originals import raised
+from weir.objects.manifest import Document, ManifestError, Place, read_manifest
+from weir.output import progress, say
+from weir.validate import validate
 
 #: Workload kinds, and the kinds that show their state.
 _WORKLOADS: Final = (
@@ -29,8 +32,6 @@ _WORKLOADS: Final = (
 
 def read_policies(names: tuple[str, ...]) -> list[Document]:
     """Return the documents of `--policies`; files without any policy are wrong use."""
-    from weir.policies.files import PolicyFiles
-
     documents = read_documents(names)
     if names:
         items = [item for document in documents for item in document.items()]
@@ -51,9 +52,6 @@ def read_policies(names: tuple[str, ...]) -> list[Document]:
 
 def _refuse_broken_policy(item: Document) -> None:
     """Raise a UsageError for a policy or binding that a server would refuse: it would judge nothing there."""
-    from weir.gates import ALL_FEATURES
-    from weir.validate import validate
-
     value = item.value
     if isinstance(value, dict) and "AdmissionPolicy" in str(value.get("kind")):
         for error in validate(value, gates=ALL_FEATURES):
@@ -64,9 +62,6 @@ def read_files(
     files: tuple[str, ...], exclude: tuple[str, ...]
 ) -> tuple[list[Document], list[str], list[Finding]]:
     """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
-    from weir.lint.rules.documents import unreadable
-    from weir.objects.manifest import ManifestError, Place, read_manifest
-
     documents: list[Document] = []
     found: list[Finding] = []
     meant = (each for name in files for each in ([(name, None)] if is_address(name) else find_files([name])))
@@ -83,6 +78,8 @@ def read_files(
                 if path is None and not read:  # the command before it in the pipe failed, or made nothing
                     kind = "has only comments" if content.strip() else "is empty"
                     raise ManifestError(Place(name, 1, 1), f"nothing was read: the input {kind}")
+                if name in files and not content.strip():  # one of a folder may be
+                    raise ManifestError(Place(name, 1, 1), "nothing was read: the file is empty")
                 documents += read
             except (
                 click.UsageError
@@ -99,8 +96,6 @@ def read_files(
 
 def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
     """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
-    from weir.lowering.originals import raised
-
     kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
     found = read_live(live, kinds, namespace)
     if len(found.missing) == len(kinds):
@@ -110,8 +105,6 @@ def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[A
 
 def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
     """Return the top-level objects of a cluster, and their problems."""
-    from weir.lint.live import Troubles, is_own
-
     troubles = Troubles.of(found, datetime.now(UTC))
     return [
         document_of(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
@@ -119,8 +112,6 @@ def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:
 
 
 def document_of(each: Any) -> Document:
-    from weir.objects.manifest import Document
-
     metadata = each["metadata"]
     name = "/".join(filter(None, (each["kind"].lower(), metadata.get("namespace"), metadata["name"])))
     return Document(each, name, ())

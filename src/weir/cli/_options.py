@@ -6,9 +6,7 @@ Options that belong together arrive as one value: `--kubeconfig` and `--context`
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -16,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from weir.gates import GateError, Gates
+from weir.gates import GateError, Gates, parse_settings
+from weir.inputs.live import ClusterSource, Live
 from weir.values.duration import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
     from weir.apiserver.options import Options
-    from weir.client.api import Client
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -55,61 +53,6 @@ def together(*options: Option) -> Option:
 
 
 # ── cluster ───────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Live:
-    """The running cluster that a kubeconfig names, found as kubectl finds it."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
-
-    @property
-    def named(self) -> bool:
-        """Whether it was named explicitly."""
-        return bool(self.kubeconfig or self.context)
-
-    def words(self) -> list[str]:
-        """Return the options that name the same cluster to another command."""
-        named = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
-        return [word for option, value in named if value for word in (option, shlex.quote(str(value)))]
-
-    def cluster_name(self) -> str:
-        """Return which cluster this is, in words: its context and its server. Raises KubeconfigError."""
-        from weir.client.kubeconfig import load
-
-        access = load(self.kubeconfig, context=self.context)
-        return f"context {access.context} ({access.server})"
-
-    def connect(self, agent: str) -> Client:
-        from weir.client.http import connect
-
-        return connect(self.kubeconfig, context=self.context, user_agent=agent)
-
-    def run(self, agent: str, act: Callable[[Client], Awaitable[T]]) -> T:
-        """Return what *act* comes to with a client of the cluster, which is closed afterwards."""
-
-        async def main() -> T:
-            client = self.connect(agent)
-            try:
-                return await act(client)
-            finally:
-                await client.close()
-
-        return asyncio.run(main())
-
-
-@dataclass(frozen=True)
-class ClusterSource:
-    """The cluster a command reads: a dump, or the live one."""
-
-    dump: tuple[str, ...] = ()
-    live: Live = Live()
-
-    def check(self) -> None:
-        """Raise when both are named."""
-        if self.dump and self.live.named:
-            raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
 
 
 _KUBECONFIG: Final = together(
@@ -383,3 +326,45 @@ secure_port_option: Final[Option] = click.option(
     show_default=True,
     help="The port to listen on; 0 picks one.",
 )
+
+
+#: The options of a command that asks about a whole cluster.
+asked_cluster: Final = cluster_options(
+    "What the cluster holds: a file of `weir snapshot`, a dump of kubectl, manifests, or a directory, "
+    "instead of a live cluster."
+)
+
+
+def read_seconds(text: str, option: str) -> float:
+    """Return the seconds that a duration such as `90s`, `10m` or `2h` means; one that is none, or not above 0, is a
+    mistake in *option*."""
+    from weir.values.duration import NANOSECONDS, DurationError, parse_duration
+
+    try:
+        seconds = parse_duration(text) / NANOSECONDS
+    except DurationError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r}: write a time like 90s, 10m or 2h", param_hint=option)
+    return seconds
+
+
+def asked_gates_option() -> Option:
+    """Return `--feature-gates` of a command that asks about a cluster, as the argument `given`: gate → on."""
+
+    def read(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Mapping[str, bool]:
+        try:
+            settings = parse_settings(text or "")
+            Gates(settings)
+        except GateError as error:
+            raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+        return settings
+
+    return click.option(
+        "--feature-gates",
+        "given",
+        metavar="A=true,B=false",
+        callback=read,
+        help="What you know of the cluster's gates, in Kubernetes' form; the others are learned from a live cluster. "
+        "[default for files: the features of the four KEPs are on]",
+    )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli.inputs import read_documents, read_files, read_seconds
+from weir.cli._options import read_seconds
+from weir.inputs.files import read_documents, read_files
 from weir.objects.envelope import envelope_problem
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ _NAMESPACE: Final = click.option(
 )
 
 
+def _as_kubectl(flag: str, always: str) -> Callable[[Reader], Reader]:
+    """Return an option that kubectl's command has and that changes nothing here: it holds *always*."""
+    return click.option(flag, is_flag=True, expose_value=False, help=f"As kubectl's. {always}")
+
+
 def _chosen(names: Sequence[str], selector: str, all_nodes: bool) -> Nodes:
     from weir.selectors.labels import SelectorError, parse
     from weir.whatif.changes import Nodes
@@ -66,12 +72,8 @@ def _without_noun(words: Sequence[str]) -> Sequence[str]:
 @click.argument("words", nargs=-1, required=True, metavar="NODE… KEY[=VALUE]:EFFECT…")
 @_SELECTOR
 @_ALL_NODES
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="As kubectl's. A taint of the same key and effect is replaced either way.",
-)
-def taint(words: Sequence[str], selector: str, all_nodes: bool, overwrite: bool = True) -> Change:
+@_as_kubectl("--overwrite", "A taint of the same key and effect is replaced either way.")
+def taint(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
     """Taint nodes, as `kubectl taint nodes --overwrite` would; a taint with `-` behind it is taken away.
 
     \b
@@ -126,6 +128,7 @@ def untaint(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
 @click.argument("words", nargs=-1, required=True, metavar="NODE… KEY=VALUE… KEY-…")
 @_SELECTOR
 @_ALL_NODES
+@_as_kubectl("--overwrite", "A label that is there is replaced either way.")
 def label(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
     """Label nodes, as `kubectl label nodes` would; a key with `-` behind it is taken away.
 
@@ -177,6 +180,8 @@ def uncordon(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
 @_SELECTOR
 @_ALL_NODES
 @click.option("--force", is_flag=True, help="Delete pods without a controller, too.")
+@_as_kubectl("--ignore-daemonsets", "Pods of DaemonSets stay either way.")
+@_as_kubectl("--delete-emptydir-data", "Pods with emptyDir volumes leave either way.")
 def drain(names: Sequence[str], selector: str, all_nodes: bool, force: bool) -> Change:
     """Drain nodes, as `kubectl drain --ignore-daemonsets --delete-emptydir-data` would: budgets are asked.
 
@@ -348,25 +353,31 @@ def read_changes(name: str) -> list[Change]:
     found: list[Change] = []
     for file, content in read_files([name]):
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
-            place = f"{file}:{number}"
-            try:
-                words = shlex.split(line, comments=True)
-            except ValueError as error:
-                raise click.UsageError(f"{place}: {error}") from None
-            if words[:2] == ["weir", "what-if"]:
-                words = words[2:]
-            if not words:
-                continue
-            command = CHANGES.get(words[0])
-            if command is None:
-                raise click.UsageError(f"{place}: {words[0]!r} is no change: there are {', '.join(CHANGES)}")
-            try:
-                found.append(_read(command, words[1:]))
-            except click.UsageError as error:
-                raise click.UsageError(f"{place}: {error.format_message()}") from None
+            if line.split("#")[0].strip():
+                found.append(read_line(line, f"{file}:{number}"))
     if not found:
         raise click.UsageError(f"{name}: no change in this file")
     return found
+
+
+def read_line(line: str, place: str) -> Change:
+    """Return the change that one *line* describes; raises UsageError with its *place*."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        raise click.UsageError(f"{place}: {error}") from None
+    if words[:2] == ["weir", "what-if"]:
+        words = words[2:]
+    command = CHANGES.get(words[0]) if words else None
+    if command is None:
+        raise click.UsageError(
+            f"{place}: {' '.join(words[:1])!r} is no change: there are {', '.join(CHANGES)}"
+        )
+    try:
+        change: Change = _read(command, words[1:])
+    except click.UsageError as error:
+        raise click.UsageError(f"{place}: {error.format_message()}") from None
+    return change
 
 
 def _read(command: click.Command, words: list[str]) -> Any:

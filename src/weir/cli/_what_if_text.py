@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from weir.cli.render import BAD, DIM, GOOD, paint, table, wrapped
-
-if TYPE_CHECKING:
-    from weir.whatif.forecast import Forecast, Workload
+from weir.explain.phrases import counted, listed
+from weir.output import BAD, DIM, GOOD, paint, table, wrapped
+from weir.whatif import words
+from weir.whatif.forecast import Forecast, Workload
+from weir.whatif.upgrade_order import ORDER
 
 #: So many workloads are shown unless all are asked for: the worst, in the order of time.
 _ROWS: Final = 20
@@ -25,9 +26,6 @@ def text(
     width: int | None = None,
 ) -> Iterator[str]:
     """Yield the lines of the answer, most important first."""
-    from weir.explain.phrases import counted, listed
-    from weir.whatif import words
-    from weir.whatif.upgrade_order import ORDER
 
     def colored(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
         on = colour and tone != "reset"

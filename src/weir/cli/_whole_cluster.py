@@ -1,7 +1,7 @@
 """Startup, running and shutdown of `weir up`'s cluster.
 
-The API server is in the started process; scheduler, controllers and simulated nodes are in their own, or in the same
-one on request (decision 15).
+The API server is in the started process; scheduler, controllers, simulated nodes and further API servers are in their
+own, or all but those in the same one on request (decision 15).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from weir.cli._loop import run_loop
-from weir.cli.render import say
+from weir.cli._component import run_loop
+from weir.output import say
 
 if TYPE_CHECKING:
+    from weir.apiserver.build import Running
     from weir.apiserver.options import Options
-    from weir.apiserver.running import Running
     from weir.clock import Clock
     from weir.observe.endpoint import Pages
     from weir.simulation.component_gates import ComponentGates
@@ -73,6 +73,7 @@ class WholeCluster:
     seed: int = 0
     metrics_port: int | None = None
     in_one_process: bool = False
+    apiservers: int = 1
     detached: bool = False
 
     def run(self, lock: LockFile) -> None:
@@ -131,14 +132,22 @@ class _Apart:
     @classmethod
     def fork(cls, cluster: WholeCluster, lock: LockFile) -> _Apart:
         """Begin them: to be called before this process has threads or an event loop."""
-        from weir.simulation.component_gates import READERS
         from weir.simulation.processes import Plan, Processes
 
+        options = cluster.options
+        keys = None if options.insecure else options.data_dir / "pki"
+        plan = Plan(
+            cluster.gates,
+            cluster.controllers,
+            cluster.seed,
+            authority=keys,
+            server=options,
+            apiservers=cluster.apiservers,
+        )
         doors = {}
         if cluster.metrics_port is not None:
-            doors = {name: socket.create_server(("127.0.0.1", 0)) for name in READERS}
-        keys = None if cluster.options.insecure else cluster.options.data_dir / "pki"
-        plan = Plan(cluster.gates, cluster.controllers, cluster.seed, doors, keys)
+            doors = {name: socket.create_server(("127.0.0.1", 0)) for name in plan.names}
+            plan = replace(plan, doors=doors)
         processes = Processes.fork(plan, run_loop, let_go=lock.release)
         ports = {name: door.getsockname()[1] for name, door in doors.items()}
         for door in doors.values():
@@ -146,14 +155,10 @@ class _Apart:
         return cls(processes, ports)
 
     async def start(self, cluster: WholeCluster, running: Running, clock: Clock) -> Pages:
-        from weir.apiserver.transport.local_socket import local_socket
-        from weir.observe.features import publish_component_features
-        from weir.observe.joined_pages import joined_pages
+        from weir.apiserver.run import local_socket
+        from weir.observe.endpoint import joined_pages
+        from weir.observe.process_metrics import publish_component_features
         from weir.simulation.component_gates import READERS
-
-        def own() -> bytes:
-            running.metrics.measure()
-            return running.metrics.registry.render()
 
         gates = {name: getattr(cluster.gates, name) for name in READERS}
         publish_component_features(running.metrics.registry, gates)
@@ -161,8 +166,8 @@ class _Apart:
         socket = local_socket(
             running.connections, cluster.options.data_dir, lambda: running.admin_certificate
         )
-        self._processes.start(await self._socket.enter_async_context(socket))
-        return joined_pages({"apiserver": own}, self._ports)
+        self._processes.start(await self._socket.enter_async_context(socket), running.port)
+        return joined_pages({"apiserver": running.metrics.render}, self._ports)
 
     async def watch_over(self) -> None:
         await self._processes.watch_over()
@@ -245,6 +250,8 @@ def _greet(url: str, cluster: WholeCluster, there: int, added: int, metrics: str
     options, gates = cluster.options, cluster.gates
     say(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
+    if cluster.apiservers > 1:
+        say(f"API servers: {cluster.apiservers} at this address; the system divides connections among them")
     say(f"nodes: {there + added} simulated{before}")
     for line in cluster.wanted.without_effect(there, added):
         say(line)

@@ -6,14 +6,12 @@ Everything else is an option.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from weir.cli._loop import run_loop
 from weir.cli._options import (
-    State,
     bind_options,
     encryption_option,
     feature_gates_option,
@@ -22,8 +20,6 @@ from weir.cli._options import (
     secure_port_option,
     state_options,
 )
-from weir.cli.render import say
-from weir.gates import Gates
 
 
 @click.command()
@@ -110,109 +106,8 @@ from weir.gates import Gates
     help="Measure how long each request holds up the others; the worst are at /debug/blocking.",
 )
 @logging_options()
-def apiserver(
-    state: State,
-    bind_address: str,
-    secure_port: int,
-    hostnames: tuple[str, ...],
-    insecure_http: bool,
-    gates: Gates,
-    authorization_mode: str,
-    enable_admission_plugins: str,
-    disable_admission_plugins: str,
-    admission_config: Path | None,
-    anonymous_auth: bool,
-    token_auth_file: Path | None,
-    kubeconfig: Path | None,
-    local_kubeconfig: Path | None,
-    audit_log_path: Path | None,
-    audit_policy_file: Path | None,
-    audit_log_maxsize: int,
-    audit_log_maxbackup: int,
-    audit_log_maxage: int,
-    simulate_metrics: bool,
-    max_requests_inflight: int,
-    max_mutating_requests_inflight: int,
-    enable_priority_and_fairness: bool,
-    compaction_seconds: float,
-    event_ttl_seconds: float,
-    encryption_config: Path | None,
-    encryption_reload: bool,
-    debug_blocking: bool,
-) -> None:
+def apiserver(**options: Any) -> None:
     """Serve the Kubernetes API."""
-    from weir.apiserver.admission.chain import PluginError, Settings
-    from weir.apiserver.admission.configuration import read_event_limits
-    from weir.apiserver.audit.events import PolicyError
-    from weir.apiserver.audit.log import LogRetention
-    from weir.apiserver.auth.authn import TokenFileError
-    from weir.apiserver.auth.authz import ModeError
-    from weir.apiserver.auth.pki import PkiError
-    from weir.apiserver.encryption.configuration import ConfigurationError
-    from weir.apiserver.run import run
-    from weir.apiserver.running import Running
-    from weir.objects.pod_usage import UsageModel
-    from weir.store import StoreError
+    from weir.cli._apiserver_run import answer
 
-    if encryption_reload and encryption_config is None:
-        raise click.UsageError(
-            "--encryption-provider-config-automatic-reload must be set only when --encryption-provider-config is set"
-        )
-    if encryption_config is not None and state.store == "memory":
-        raise click.UsageError("--encryption-provider-config: a store in memory has no disk to encrypt")
-    if insecure_http and bind_address not in ("127.0.0.1", "::1", "localhost"):
-        raise click.UsageError("--insecure-http serves loopback only: leave --bind-address out or use TLS")
-
-    if insecure_http and local_kubeconfig is not None:
-        raise click.UsageError(
-            "--local-kubeconfig needs the administrator's certificate: leave --insecure-http out"
-        )
-
-    if local_kubeconfig is not None and local_kubeconfig == (kubeconfig or state.data_dir / "kubeconfig"):
-        raise click.UsageError(
-            "--local-kubeconfig: kubectl cannot read it; name another file than --kubeconfig"
-        )
-
-    def ready(running: Running) -> None:
-        say(f"weir apiserver is ready at {running.url}")
-        say(f"export KUBECONFIG={running.options.kubeconfig}")
-        sys.stdout.flush()
-
-    try:
-        options = state.options(
-            bind_address=bind_address,
-            secure_port=secure_port,
-            insecure=insecure_http,
-            gates=gates,
-            authorization_modes=tuple(filter(None, authorization_mode.split(","))),
-            admission=Settings(
-                enable=tuple(filter(None, enable_admission_plugins.split(","))),
-                disable=tuple(filter(None, disable_admission_plugins.split(","))),
-                event_limits=() if admission_config is None else read_event_limits(admission_config),
-            ),
-            anonymous=anonymous_auth,
-            hostnames=hostnames,
-            kubeconfig=kubeconfig,
-            local_kubeconfig=local_kubeconfig,
-            token_file=token_auth_file,
-            audit_log=audit_log_path,
-            audit_policy=audit_policy_file,
-            audit_keep=LogRetention(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
-            compaction_seconds=compaction_seconds,
-            event_ttl_seconds=event_ttl_seconds,
-            encryption_config=encryption_config,
-            encryption_reload=encryption_reload,
-            usage=UsageModel() if simulate_metrics else None,
-            max_reading=max_requests_inflight,
-            max_writing=max_mutating_requests_inflight,
-            priority_and_fairness=enable_priority_and_fairness,
-            debug_blocking=debug_blocking,
-        )
-        run_loop(run(options, ready=ready))
-    except (PluginError, ModeError, PkiError, ConfigurationError, PolicyError, TokenFileError) as error:
-        raise click.UsageError(str(error)) from None
-    except StoreError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{where}{error.strerror or error}") from None
+    answer(**options)

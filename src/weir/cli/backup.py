@@ -8,7 +8,10 @@ from pathlib import Path
 import click
 
 from weir.cli._options import State, state_options
-from weir.cli.render import say
+from weir.output import say
+from weir.store import StoreError
+from weir.store.backup import copy, save_snapshot
+from weir.store.etcd_wire import EtcdConnection, EtcdOptions
 
 
 @click.command()
@@ -24,9 +27,6 @@ def backup(file: Path, state: State) -> None:
     weir backup monday.db
     weir backup monday.snapshot --store etcd=127.0.0.1:2379
     """
-    from weir.store import StoreError
-    from weir.store.backup import copy
-
     try:
         if state.store.startswith("etcd="):
             size = asyncio.run(_snapshot(state, file))
@@ -41,9 +41,6 @@ def backup(file: Path, state: State) -> None:
 
 
 async def _snapshot(state: State, file: Path) -> int:
-    from weir.store.backup import save_snapshot
-    from weir.store.etcd_wire import EtcdConnection, EtcdOptions
-
     name, _, password = state.etcd_user.partition(":")
     endpoints = state.store.removeprefix("etcd=").split(",")
     options = EtcdOptions(endpoints, state.etcd_ca, state.etcd_cert, state.etcd_key, "", name, password)

@@ -10,13 +10,28 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from weir.cel import listing
+from weir.cel.admission import INVALID, Refusal, long_name
+from weir.cel.decide import conditions, decide
+from weir.cel.env import COST_LIMIT, Env
+from weir.cel.errors import CelError
+from weir.cel.estimate import Estimate
+from weir.cel.program import check_expression, compile
+from weir.cel.source import CompileError
 from weir.cli._options import Group, output_option
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import (
+from weir.devices import expression as devices
+from weir.devices.expression import DeviceError, read_device
+from weir.devices.expression import environment as device_environment
+from weir.exit_codes import FINDINGS, FINE
+from weir.fields.documents import closest
+from weir.inputs.files import read_dump
+from weir.objects.core import Taint
+from weir.objects.envelope import envelope_problem
+from weir.output import (
     BAD,
     DIM,
     GOOD,
@@ -29,20 +44,15 @@ from weir.cli.render import (
     wants_colour,
     write_document,
 )
-
-if TYPE_CHECKING:
-    from weir.cel.admission import Refusal
-    from weir.cel.env import Env
-    from weir.cel.estimate import Estimate
-
+from weir.taints import expression as taints
+from weir.taints.expression import ENV
+from weir.taints.notation import TaintNotationError, parse_taint
 
 # ── subjects of an expression on the command line: taints as text or from nodes, devices of ResourceSlices ──
 
 
 def _taint(text: str) -> dict[str, str]:
     """Return the taint *text* writes, the way kubectl does; without an effect it stands for any."""
-    from weir.taints.notation import TaintNotationError, parse_taint
-
     try:
         taint = parse_taint(text, effect_required=False)
     except TaintNotationError as error:
@@ -89,9 +99,6 @@ def _entries(document: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]
 
 
 def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
-    from weir.cli.inputs import read_dump
-    from weir.objects.envelope import envelope_problem
-
     found: list[Mapping[str, Any]] = []
     stack = list(reversed(read_dump(files)))
     while stack:
@@ -227,8 +234,6 @@ def cost(expression: str, environment: str, output: str) -> int:
 @output_option("text", "json", "markdown")
 def functions(environment: str, output: str) -> int:
     """List every function with its signatures and what it costs."""
-    from weir.cel import listing
-
     env = _env(environment)
     if output == "json":
         write_document(
@@ -248,15 +253,15 @@ def functions(environment: str, output: str) -> int:
 def _text(expression: str) -> str:
     if expression != "-":
         return expression
-    return sys.stdin.read().strip("\n")
+    text = sys.stdin.read().strip("\n")
+    if not text.strip():  # the command before it in the pipe failed
+        raise click.UsageError("nothing was read: the input is empty")
+    return text
 
 
 def _env(environment: str) -> Env:
     if environment == DEVICE:
-        from weir.devices.expression import environment as device_environment
-
         return device_environment(list_attributes=True, multiple_allocations=True)
-    from weir.taints.expression import ENV
 
     return ENV
 
@@ -265,12 +270,6 @@ def _env(environment: str) -> Env:
 
 
 def _report(text: str, environment: str) -> dict[str, Any]:
-    from weir.cel.admission import long_name
-    from weir.cel.env import COST_LIMIT
-    from weir.cel.errors import CelError
-    from weir.cel.program import check_expression
-    from weir.cel.source import CompileError
-
     env = _env(environment)
     report: dict[str, Any] = {
         "schema": SCHEMA,
@@ -297,23 +296,15 @@ def _report(text: str, environment: str) -> dict[str, Any]:
 
 
 def _refusal(text: str, environment: str) -> Refusal | None:
-    from weir.cel.admission import INVALID, Refusal
-    from weir.taints import expression as taints
-
     if len(text.encode("utf-8", "surrogatepass")) > taints.MAX_BYTES:
         return Refusal(INVALID, f"may not be more than {taints.MAX_BYTES} bytes")
     if environment == DEVICE:
-        from weir.devices import expression as devices
-
         return devices.check_expression(text, list_attributes=True, multiple_allocations=True)
     return taints.check_expression(text)
 
 
 def _meant(message: str, environment: str) -> str:
     """Return which name was probably meant by one that the compiler does not know, or ""."""
-    from weir.cel import listing
-    from weir.validate.unknown_fields import closest
-
     unknown = _UNKNOWN_NAME.search(message)
     if unknown is None:
         return ""
@@ -344,9 +335,6 @@ def _result(text: str, environment: str, subject: dict[str, Any]) -> dict[str, A
     variables, shown = _variables(environment, subject)
     if isinstance(variables, str):
         return {**shown, "result": None, "cost": 0, "deciding": "", "error": variables}
-    from weir.cel.decide import decide
-    from weir.cel.errors import CelError
-    from weir.cel.program import compile
 
     env = _env(environment)
     error, value, spent = "", None, 0
@@ -363,22 +351,16 @@ def _result(text: str, environment: str, subject: dict[str, Any]) -> dict[str, A
 def _variables(environment: str, subject: dict[str, Any]) -> tuple[dict[str, Any] | str, dict[str, Any]]:
     """Return the bound variable (or why it cannot be bound) and what the answer says it is about."""
     if environment == DEVICE:
-        from weir.devices.expression import DeviceError, read_device
-
         shown = {"device": subject["device"]}
         try:
             return {"device": read_device(subject["driver"], subject["content"])}, shown
         except DeviceError as error:
             return str(error), shown
-    from weir.objects.core import Taint
 
     return {"taint": Taint(**subject["taint"])}, subject
 
 
 def _parts(text: str, environment: str) -> list[dict[str, Any]]:
-    from weir.cel.decide import conditions
-    from weir.cel.program import check_expression
-
     env = _env(environment)
     return [
         {"text": part, "estimate": _numbers(check_expression(part, env).estimate)}
@@ -429,7 +411,6 @@ def _print_results(results: Sequence[Mapping[str, Any]]) -> None:
 def _subject(result: Mapping[str, Any]) -> str:
     if "device" in result:
         return str(result["device"])
-    from weir.objects.core import Taint
 
     return str(Taint(**result["taint"]))
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli._options import Live, live_options, output_option
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, say, to_json, wants_colour, write_document
+from weir.cli._options import live_options, output_option
+from weir.client.api import Client
+from weir.clock import RealClock
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
+from weir.inputs.live import Live
+from weir.install.checks import Check, Verdict, report
+from weir.install.health import Health
+from weir.install.readiness import Readiness
 from weir.lowering.names import NAMESPACE
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.install.checks import Check
+from weir.output import BAD, DIM, GOOD, NOTE, paint, say, to_json, wants_colour, write_document
 
 
 @click.command(
@@ -35,10 +36,6 @@ def check(namespace: str, live: Live, output: str) -> int:
     weir check
     weir check --context production -o json
     """
-    from weir.clock import RealClock
-    from weir.install.checks import report
-    from weir.install.health import Health
-    from weir.install.readiness import Readiness
 
     async def ask(client: Client) -> tuple[bool, list[Check]]:
         health = Health(client, RealClock(), namespace)
@@ -59,8 +56,6 @@ def check(namespace: str, live: Live, output: str) -> int:
 
 def verdict(found: Iterable[Check]) -> int:
     """Return the exit code that the checks come to."""
-    from weir.install.checks import Verdict
-
     verdicts = {each.verdict for each in found}
     if Verdict.TO_DO in verdicts:
         return FINDINGS
@@ -69,8 +64,6 @@ def verdict(found: Iterable[Check]) -> int:
 
 def show(found: Iterable[Check], *, err: bool = False) -> None:
     """Say each check in one line, and below it what to do."""
-    from weir.install.checks import Verdict
-
     marks = {
         Verdict.FINE: ("✓", GOOD),
         Verdict.NOTE: ("·", DIM),

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
-from weir.cli._options import Live
-from weir.cli.render import write_document
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
+from weir.client.api import Client
+from weir.client.kubeconfig import context_names
+from weir.inputs.live import Live
+from weir.objects.kinds import by_kind
+from weir.output import write_document
+from weir.simulation.demo.story import FOLDER, find_stories
 
 VARIABLE: Final = "_WEIR_COMPLETE"
 _PATIENCE_SECONDS: Final = 1.0
@@ -38,11 +39,12 @@ def completion(shell: str) -> None:
     source <(weir completion zsh)                                   # in ~/.zshrc
     weir completion fish > ~/.config/fish/completions/weir.fish
     """
-    from weir.cli.main import weir
-
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    source = kind.source_template % kind(weir, {}, "weir", VARIABLE).source_vars()
+    source = (
+        kind.source_template
+        % kind(click.get_current_context().find_root().command, {}, "weir", VARIABLE).source_vars()
+    )
     write_document(source)
 
 
@@ -70,8 +72,6 @@ def _ask(ctx: click.Context, act: Callable[[Client], Awaitable[Iterable[str]]]) 
 def _listed(api_version: str, kind: str) -> Names:
     def names(ctx: click.Context, incomplete: str) -> Iterable[str]:
         async def act(client: Client) -> Iterable[str]:
-            from weir.objects.kinds import by_kind
-
             row = by_kind(api_version, kind)
             namespace = (ctx.params.get("namespace") or "default") if row.namespaced else ""
             return [each["metadata"]["name"] for each in (await client.list(row, namespace)).documents()]
@@ -86,8 +86,6 @@ def _devices(form: str) -> Names:
 
     def names(ctx: click.Context, incomplete: str) -> Iterable[str]:
         async def act(client: Client) -> Iterable[str]:
-            from weir.objects.kinds import by_kind
-
             slices = (await client.list(by_kind("resource.k8s.io/v1", "ResourceSlice"))).documents()
             return [
                 form.format(node=each["spec"].get("nodeName", ""), driver=each["spec"]["driver"])
@@ -103,14 +101,10 @@ def _devices(form: str) -> Names:
 
 
 def _contexts(ctx: click.Context, incomplete: str) -> Iterable[str]:
-    from weir.client.kubeconfig import context_names
-
     return context_names(ctx.params.get("kubeconfig") or None)
 
 
 def _stories(ctx: click.Context, incomplete: str) -> Iterable[str]:
-    from weir.simulation.demo.story import FOLDER, find_stories
-
     return [story.name for story in find_stories(Path(ctx.params.get("folder") or FOLDER))]
 
 
@@ -153,8 +147,6 @@ def complete_names(path: str, command: click.Command) -> None:
 
 def _completer(names: Names) -> Callable[[click.Context, click.Parameter, str], Any]:
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
-
         found = sorted(
             {name for name in names(ctx, incomplete) if name.startswith(incomplete) and name.isprintable()}
         )

@@ -11,7 +11,6 @@ import click
 
 from weir.cli._component import Component, identity, run_component
 from weir.cli._options import (
-    Live,
     feature_gates_option,
     leader_elect_option,
     live_options,
@@ -20,8 +19,9 @@ from weir.cli._options import (
     positive_seconds,
     rate_options,
 )
-from weir.cli.render import say
 from weir.gates import Gates
+from weir.inputs.live import Live
+from weir.output import say
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -109,12 +109,12 @@ def controller_manager(
     """
     from weir.clock import RealClock
     from weir.controllers.catalog import CATALOG, UnknownController, choose
-    from weir.controllers.certificates.signer import CertificateSigner, authority_of
+    from weir.controllers.compat.certificates.signer import CertificateSigner, authority_of
     from weir.controllers.devices.resource_claim import ResourceClaims
     from weir.controllers.devices.taint_eviction import DeviceTaintEviction
     from weir.controllers.runtime.runner import Controllers
-    from weir.observe.features import publish_features
     from weir.observe.metrics import add_process_metrics
+    from weir.observe.process_metrics import publish_features
 
     if list_names:
         for name in CATALOG:

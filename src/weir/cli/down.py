@@ -13,8 +13,8 @@ from weir.cli._confirm import agreed_here, yes_option
 from weir.cli._data_folder import has_state, running_data_dir_option
 from weir.cli._data_folder import purge as purge_folder
 from weir.cli._holder import find_holder, find_pid
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import say
+from weir.exit_codes import FINDINGS, FINE
+from weir.output import say
 
 PATIENCE_SECONDS = 30.0
 

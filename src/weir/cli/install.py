@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import weir
 from weir.cli._confirm import agreed, check_askable, yes_option
-from weir.cli._options import Live, live_options, output_option
+from weir.cli._options import live_options, output_option
 from weir.cli.check import show, verdict
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import say, to_json, to_yaml, write_document
+from weir.client.api import Client
+from weir.clock import RealClock
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
+from weir.inputs.live import Live
+from weir.install.apply import install as steps
+from weir.install.apply import rotate_path, undo
+from weir.install.chart import files
+from weir.install.health import Health
+from weir.install.manifests import Installation, InstallError, documents, written
+from weir.install.readiness import Readiness
 from weir.lowering.names import NAMESPACE
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.install.manifests import Installation
+from weir.output import say, to_json, to_yaml, write_document
 
 
 @click.command()
@@ -115,8 +120,6 @@ def install(
     weir install -o helm --output-dir chart/
     weir install --rotate-path --context production
     """
-    from weir.install.manifests import Installation, documents, written
-
     if rotate_path:
         if image or url or do_apply or output != "yaml":
             raise click.UsageError(
@@ -154,8 +157,6 @@ def install(
 
 
 def _check(installation: Installation) -> None:
-    from weir.install.manifests import InstallError
-
     try:
         installation.check()
     except InstallError as error:
@@ -164,13 +165,6 @@ def _check(installation: Installation) -> None:
 
 def _apply(installation: Installation, timeout: int, live: Live, yes: bool) -> int:
     """Check, ask, apply step by step, check again; take back what was created where it does not come about."""
-    from weir.clock import RealClock
-    from weir.install.apply import install as steps
-    from weir.install.apply import undo
-    from weir.install.health import Health
-    from weir.install.manifests import InstallError
-    from weir.install.readiness import Readiness
-
     check_askable(yes)
 
     async def take_back(client: Client, created: list[dict[str, Any]]) -> None:
@@ -210,10 +204,6 @@ def _apply(installation: Installation, timeout: int, live: Live, yes: bool) -> i
 
 def _rotate(namespace: str, live: Live, yes: bool) -> int:
     """Make a new path secret; the operator brings it into the webhook configurations."""
-    from weir.clock import RealClock
-    from weir.install.apply import rotate_path
-    from weir.install.manifests import InstallError
-
     check_askable(yes)
 
     async def work(client: Client) -> int:
@@ -231,8 +221,6 @@ def _rotate(namespace: str, live: Live, yes: bool) -> int:
 
 
 def _write_chart(folder: Path, installation: Installation) -> int:
-    from weir.install.chart import files
-
     found = files(weir.__version__, to_yaml, installation)
     for name, content in found.items():
         place = folder / name

@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import yaml
 
+from weir.apiserver.auth import pki
 from weir.cli._options import data_dir_option
-from weir.cli.render import write_document
+from weir.objects.manifest import read_document
+from weir.output import write_document
 
 COMPONENTS = ("kube-scheduler", "kube-controller-manager")
 
@@ -38,11 +41,6 @@ def kubeconfig(
     output: Path | None,
 ) -> None:
     """Write a kubeconfig for a user, a component or a node."""
-    import yaml
-
-    from weir.apiserver.auth import kubeconfig as files
-    from weir.apiserver.auth import pki
-
     if sum(choice is not None for choice in (user, component, node)) != 1:
         raise click.UsageError("say who it is for: --user NAME, --component NAME or --node NAME")
     if not (user or component or node):
@@ -66,21 +64,19 @@ def kubeconfig(
     except pki.PkiError as error:
         raise click.UsageError(str(error)) from None
     pair = credentials.issue_client(identity, now)
-    access = files.Access(address, credentials.ca_pem, pair.certificate, pair.key)
-    document = files.document(access, name=f"{identity.user}@weir", user=identity.user)
+    access = pki.Access(address, credentials.ca_pem, pair.certificate, pair.key)
+    document = pki.kubeconfig_document(access, name=f"{identity.user}@weir", user=identity.user)
     if output is None:
         write_document(yaml.safe_dump(document, sort_keys=False), nl=False)
         return
     try:
-        files.write(output, document)
-    except files.KubeconfigError as error:
+        pki.write_kubeconfig(output, document)
+    except pki.KubeconfigError as error:
         raise click.UsageError(str(error)) from None
 
 
 def _server(path: Path) -> str:
     """Return the address in the administrator's kubeconfig."""
-    from weir.objects.manifest import read_document
-
     try:
         clusters = read_document(path.read_bytes(), str(path))["clusters"]
         return str(next(c["cluster"]["server"] for c in clusters if c["name"] == "weir"))

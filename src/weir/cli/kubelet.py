@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
+from weir.cli._options import feature_gates_option, live_options, logging_options, metrics_options
 from weir.gates import Gates
+from weir.inputs.live import Live
 
 if TYPE_CHECKING:
     from weir.client.api import Client

@@ -18,20 +18,11 @@ from typing import Final, NoReturn
 
 import click
 
-from weir.cli import start
-
-FINE: Final = 0
-FINDINGS: Final = 1
-USAGE: Final = 2
-#: The question cannot be answered: the cluster is out of reach, or rights, kinds or gates are not known.
-CANNOT_SAY: Final = 3
-INTERRUPTED: Final = start.INTERRUPTED
-#: The reader left before the end (`weir … | head`): as of a program that SIGPIPE ends.
-READER_LEFT: Final = 141
-BUG: Final = 70
+from weir.cli import interrupts
+from weir.exit_codes import BUG, CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, READER_LEFT, USAGE
 
 #: Commands that only ask: an interrupt ends them at once, whatever they are doing, and leaves nothing behind.
-QUESTIONS: Final = ("explain", "lint", "cel", "what-if", "skew", "advise", "demo")
+QUESTIONS: Final = ("explain", "lint", "cel", "what-if", "plan", "skew", "advise", "demo")
 #: Their thresholds of garbage collection: what a question makes lives until it is answered, with few cycles.
 _RARELY: Final = (200_000, 20, 100)
 
@@ -44,6 +35,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("lint", "Check manifests with the API server's own words, and for traps it accepts"),
             ("cel", "Compile, check and evaluate a CEL expression, with its cost"),
             ("what-if", "Say what a change to the cluster would do before making it"),
+            ("plan", "Find the safe way to a change: waves that keep budgets and leave no pod pending"),
             ("skew", "Judge a workload by every mix of old and new components"),
             ("advise", "Say which thresholds keep how many nodes, and who is one value from nowhere"),
             ("snapshot", "Write down a cluster in one file, for all of these"),
@@ -205,7 +197,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def run(args: list[str]) -> int:
     """Return the exit code of `weir *args*`; what went wrong is one line on stderr."""
-    from weir.cli.render import fit_encoding
+    from weir.output import fit_encoding
 
     debug = bool(os.environ.get("WEIR_DEBUG")) or "--debug" in args
     fit_encoding()
@@ -215,7 +207,7 @@ def run(args: list[str]) -> int:
         if debug:
             import traceback
 
-            from weir.cli.render import say_lines
+            from weir.output import say_lines
 
             say_lines(traceback.format_exc().split("\n"), err=True)
         return report(error)
@@ -225,12 +217,12 @@ def run(args: list[str]) -> int:
 
 
 def _take_interrupts_over(command: str) -> None:
-    """Take Ctrl-C over from weir.cli.start, in a process that is this command and does not ignore it.
+    """Take Ctrl-C over from weir.cli.interrupts, in a process that is this command and does not ignore it.
 
     A question is still ended by that handler: its simulated cluster may be in the middle of anything, and cannot
     always be stopped in order from there.
     """
-    if signal.getsignal(signal.SIGINT) is start.end_now and command not in QUESTIONS:
+    if signal.getsignal(signal.SIGINT) is interrupts.end_now and command not in QUESTIONS:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -291,7 +283,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _say(message: str, code: int) -> int:
-    from weir.cli.render import say
+    from weir.output import say
 
     try:
         say(f"weir: {message}", err=True)

@@ -10,19 +10,31 @@ import asyncio
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from weir import errors
 from weir.cli._confirm import agreed, yes_option
-from weir.cli._options import Group, Live, live_options, together
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import progress, say
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.simulation.kubelet.node_classes import NodeClass
+from weir.cli._options import Group, live_options, together
+from weir.client.api import Client
+from weir.exit_codes import FINDINGS, FINE
+from weir.inputs.live import Live
+from weir.objects.kinds import by_kind
+from weir.objects.manifest import read_values
+from weir.objects.times import format_time
+from weir.output import progress, say
+from weir.simulation.kubelet.node_classes import (
+    CLASSES,
+    FAILED,
+    SIMULATED,
+    ClassError,
+    NodeClass,
+    node_document,
+)
+from weir.taints.notation import parse_taint
 
 _AGENT: Final = "weir-node"
 _AT_ONCE: Final = 50
@@ -65,21 +77,12 @@ def add(
     weir node add --count 50 --class spot --taint failure-probability=15:NoExecute
     weir node add --count 4 --class gpu --devices 2
     """
-    from weir.taints.notation import parse_taint
-
     chosen = _class(class_name) if devices is None else _class(class_name).with_devices(devices)
     wanted = tuple(parse_taint(text) for text in taints)
     marked = dict(_label(text) for text in labels)
     prefix = name or chosen.name
 
     async def act(client: Client) -> None:
-        from datetime import UTC, datetime
-
-        from weir import errors
-        from weir.objects.kinds import by_kind
-        from weir.objects.times import format_time
-        from weir.simulation.kubelet.node_classes import node_document
-
         nodes = by_kind("v1", "Node")
         taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
         now = format_time(datetime.now(UTC))
@@ -134,8 +137,6 @@ def remove(names: Sequence[str], selector: str, yes: bool, live: Live) -> int:
     """Take simulated nodes away; their pods go with them after a while."""
 
     async def delete(client: Client, name: str) -> None:
-        from weir.objects.kinds import by_kind
-
         await client.delete(by_kind("v1", "Node"), name)
 
     return _change(delete, "removed", names, selector, live, ask=("remove", yes))
@@ -174,9 +175,6 @@ def _change(
 
 async def _simulated(client: Client, live: Live, names: Sequence[str], selector: str) -> list[str]:
     """Return the nodes that are meant; a single one among them that is not simulated ends it all."""
-    from weir.objects.kinds import by_kind
-    from weir.simulation.kubelet.node_classes import SIMULATED
-
     nodes = by_kind("v1", "Node")
     if selector:
         found = (await client.list(nodes, label_selector=f"{SIMULATED}=true,{selector}")).documents()
@@ -199,9 +197,6 @@ async def _simulated(client: Client, live: Live, names: Sequence[str], selector:
 
 def _off(value: str | None) -> Act:
     async def act(client: Client, name: str) -> None:
-        from weir.objects.kinds import by_kind
-        from weir.simulation.kubelet.node_classes import FAILED
-
         await client.patch(by_kind("v1", "Node"), name, {"metadata": {"annotations": {FAILED: value}}})
 
     return act
@@ -212,14 +207,11 @@ def _counted(number: int) -> str:
 
 
 def _class(text: str) -> NodeClass:
-    from weir.simulation.kubelet.node_classes import CLASSES, ClassError, NodeClass
-
     if text in CLASSES:
         return CLASSES[text]
     path = Path(text)
     if not path.suffix and not path.exists():
         raise ClassError(f"no node class is called {text!r}: there are {', '.join(CLASSES)}, or give a file")
-    from weir.objects.manifest import read_values
 
     documents = read_values(path.read_text(), str(path))
     if len(documents) != 1:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, leader_elect_option, live_options, logging_options
+from weir.cli._options import leader_elect_option, live_options, logging_options
+from weir.inputs.live import Live
 from weir.lowering.names import NAMESPACE
 
 if TYPE_CHECKING:

@@ -11,8 +11,11 @@ import click
 
 from weir.cli._confirm import agreed_here, yes_option
 from weir.cli._options import data_dir_option
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import say
+from weir.exit_codes import FINDINGS, FINE
+from weir.output import say
+from weir.store import StoreError
+from weir.store.backup import AHEAD, check, is_snapshot
+from weir.store.backup import restore as restore_store
 
 
 @click.command()
@@ -37,9 +40,6 @@ def restore(file: Path, data_dir: Path, member: Path | None, arguments: tuple[st
     weir down && weir restore monday.db && weir up
     weir restore monday.snapshot --etcd-data-dir m1 -- --name m1 --initial-cluster m1=http://10.0.0.1:2380
     """
-    from weir.store import StoreError
-    from weir.store.backup import check, is_snapshot, restore
-
     store = data_dir / "store.db"
     try:
         if is_snapshot(file):
@@ -52,7 +52,7 @@ def restore(file: Path, data_dir: Path, member: Path | None, arguments: tuple[st
             if not agreed_here(question, yes):
                 say("nothing was changed", err=True)
                 return FINDINGS
-        done = restore(file, store)
+        done = restore_store(file, store)
     except StoreError as error:
         raise click.ClickException(str(error)) from None
     say(f"{store}: {done.objects} objects, from revision {done.revision} on")
@@ -61,8 +61,6 @@ def restore(file: Path, data_dir: Path, member: Path | None, arguments: tuple[st
 
 def _restore_member(file: Path, member: Path | None, arguments: tuple[str, ...]) -> int:
     """Have etcd's own program make a new member of a snapshot."""
-    from weir.store.backup import AHEAD
-
     if member is None:
         raise click.UsageError(
             f"{file} is a snapshot of etcd: name a new member's folder with --etcd-data-dir"

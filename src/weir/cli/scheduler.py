@@ -9,7 +9,6 @@ import click
 
 from weir.cli._component import Component, identity, run_component
 from weir.cli._options import (
-    Live,
     feature_gates_option,
     leader_elect_option,
     live_options,
@@ -18,6 +17,7 @@ from weir.cli._options import (
     rate_options,
 )
 from weir.gates import Gates
+from weir.inputs.live import Live
 
 if TYPE_CHECKING:
     from weir.client.api import Client

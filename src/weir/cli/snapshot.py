@@ -14,19 +14,23 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
+import msgspec
 
-from weir.cli._options import Live, live_options
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import progress, say
-from weir.objects.redaction import PARTS
-
-if TYPE_CHECKING:
-    from weir.client.api import Client
-    from weir.client.snapshot import Missing
-    from weir.client.snapshot_record import Record
+from weir.cli._options import live_options
+from weir.client.api import Client
+from weir.client.cluster_gates import detect_gates
+from weir.client.snapshot import NOT_SERVED, VERSIONS, Missing, read_kind
+from weir.client.snapshot_record import Record
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
+from weir.explain.phrases import counted
+from weir.inputs.live import Live
+from weir.objects.anonymity import anonymous as renamed
+from weir.objects.redaction import PARTS, Redaction, left_out
+from weir.objects.times import format_time
+from weir.output import progress, say
 
 Document = dict[str, Any]
 _INDENT: Final = b"        "
@@ -72,12 +76,9 @@ def snapshot(file: str, include: tuple[str, ...], anonymous: bool, live: Live) -
         raise click.UsageError("--anonymous and --include exclude each other")
     documents, record = live.run("weir", lambda client: _read(client, include, anonymous))
     if anonymous:
-        from weir.objects.anonymity import anonymous as renamed
-
         documents, _ = renamed(documents)
     with _target(file) as target:
         _write(target, [record.document(), *documents])
-    from weir.explain.phrases import counted
 
     for each in record.missing:
         say(f"{each.plural}: not read: {each.why}{_consequence(each)}", err=True)
@@ -88,12 +89,6 @@ def snapshot(file: str, include: tuple[str, ...], anonymous: bool, live: Live) -
 
 
 async def _read(client: Client, include: Iterable[str], anonymous: bool) -> tuple[list[Document], Record]:
-    from weir.client.cluster_gates import detect_gates
-    from weir.client.snapshot import NOT_SERVED, VERSIONS, read_kind
-    from weir.client.snapshot_record import Record
-    from weir.objects.redaction import Redaction, left_out
-    from weir.objects.times import format_time
-
     redaction = Redaction(secrets.token_bytes(32), frozenset(include))
     documents: list[Document] = []
     missing: list[Missing] = []
@@ -118,16 +113,12 @@ def _tick(tick: Any, before: int, done: int, total: int) -> None:
 
 
 def _consequence(missing: Missing) -> str:
-    from weir.client.snapshot import NOT_SERVED
-
     if missing.why == NOT_SERVED:
         return ""
     return "; answers that need them will say that they are not certain"
 
 
 def _code(missing: Iterable[Missing]) -> int:
-    from weir.client.snapshot import NOT_SERVED
-
     unread = {each.kind for each in missing if each.why != NOT_SERVED}
     if unread & {"Node", "Pod"}:
         return CANNOT_SAY
@@ -158,8 +149,6 @@ def _target(file: str) -> Iterator[BinaryIO]:
 
 def _write(target: BinaryIO, documents: Iterable[Document]) -> None:
     """Write a List with each object on lines of its own, so that it can be read piece by piece."""
-    import msgspec
-
     target.write(b'{\n    "apiVersion": "v1",\n    "kind": "List",\n    "items": [\n')
     for number, document in enumerate(documents):
         separator = b",\n" if number else b""

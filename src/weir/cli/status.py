@@ -10,9 +10,13 @@ from typing import Any
 import click
 
 from weir.cli._data_folder import running_data_dir_option
+from weir.cli._holder import find_holder, find_pid
 from weir.cli._options import output_option
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import emit, say
+from weir.client.http import connect
+from weir.client.kubeconfig import load
+from weir.exit_codes import FINDINGS, FINE
+from weir.objects.kinds import by_kind
+from weir.output import emit, say
 
 SCHEMA = "weir.status/v1"
 
@@ -22,8 +26,6 @@ SCHEMA = "weir.status/v1"
 @output_option("text", "json", "yaml")
 def status(data_dir: Path, output: str) -> int:
     """Say what runs on a data folder and how its nodes and pods are; exit 1 when nothing does."""
-    from weir.cli._holder import find_holder, find_pid
-
     holder = find_holder(data_dir)
     found: dict[str, Any] = {
         "schema": SCHEMA,
@@ -47,10 +49,6 @@ def status(data_dir: Path, output: str) -> int:
 
 async def _look(kubeconfig: Path) -> dict[str, Any]:
     """Return where the cluster is and how its nodes and pods are."""
-    from weir.client.http import connect
-    from weir.client.kubeconfig import load
-    from weir.objects.kinds import by_kind
-
     client = connect(kubeconfig, user_agent="weir-status")
     try:
         nodes = (await client.list(by_kind("v1", "Node"))).documents()

@@ -19,11 +19,10 @@ from pathlib import Path
 
 import click
 
-from weir.cli._certainty import asked_gates_option
-from weir.cli._options import ClusterSource, Live
-from weir.cli.inputs import asked_cluster
-from weir.cli.main import FINE
-from weir.cli.render import say
+from weir.cli._options import asked_cluster, asked_gates_option
+from weir.exit_codes import FINE
+from weir.inputs.live import ClusterSource, Live
+from weir.output import say
 
 _UP_SECONDS = 60.0
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from weir.cli._confirm import agreed, check_askable, yes_option
-from weir.cli._options import Live, live_options
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import say
+from weir.cli._options import live_options
+from weir.exit_codes import FINDINGS, FINE
+from weir.inputs.live import Live
 from weir.lowering.names import NAMESPACE
+from weir.output import say
 
 if TYPE_CHECKING:
     from weir.client.api import Client

@@ -32,9 +32,10 @@ from weir.cli._options import (
     state_options,
 )
 from weir.cli._whole_cluster import COMPONENTS, LAST_WORDS, RequestedNodes, WholeCluster
-from weir.cli.main import FINE, INTERRUPTED, report
-from weir.cli.render import say, say_lines, write_document
+from weir.cli.main import report
+from weir.exit_codes import FINE, INTERRUPTED
 from weir.gates import GateError, Gates, parse_settings
+from weir.output import say, say_lines, write_document
 
 if TYPE_CHECKING:
     from weir.apiserver.options import Options
@@ -154,6 +155,13 @@ def _wait(pid: int, log: Path, ready: str) -> int:
     is_flag=True,
     help="Run scheduler, controllers and nodes in the API server's process: less memory, but they wait for each other.",
 )
+@click.option(
+    "--apiservers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that serve the API at one address, a core each; more than one share a store in etcd.",
+)
 @logging_options(quiet=True)
 @click.pass_context
 def up(
@@ -177,6 +185,7 @@ def up(
     yes: bool,
     metrics_port: int | None,
     in_one_process: bool,
+    apiservers: int,
 ) -> int:
     """Run a whole cluster until Ctrl-C; kubectl and weir's own commands talk to it.
 
@@ -185,6 +194,7 @@ def up(
     weir up --detach && export KUBECONFIG=.weir/kubeconfig
     weir up --bind-address 0.0.0.0 --hostname weir.example     # for other machines, or in a container
     weir up --nodes 2 --gpus 8
+    weir up --apiservers 4 --store etcd=127.0.0.1:2379         # the API served by four processes
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
     from weir.apiserver.admission.chain import Settings
@@ -199,6 +209,8 @@ def up(
     names = [name.strip() for name in controllers.split(",") if name.strip()]
     if names != ["*"]:
         _check(names, apart)
+    if apiservers > 1:
+        _check_shared(state.store, in_one_process)
     if purge:
         _purge(state.data_dir, yes)
     given = {name for name in ("nodes", "gpus") if _is_given(ctx, name)}
@@ -207,6 +219,7 @@ def up(
         bind_address=bind_address,
         hostnames=hostnames,
         secure_port=secure_port,
+        shares_port=apiservers > 1,
         gates=apart.apiserver,
         release=apart.release,
         encryption_config=encryption_config,
@@ -218,7 +231,9 @@ def up(
         ),
     )
 
-    cluster = WholeCluster(options, apart, tuple(names), wanted, seed, metrics_port, in_one_process, detach)
+    cluster = WholeCluster(
+        options, apart, tuple(names), wanted, seed, metrics_port, in_one_process, apiservers, detach
+    )
 
     def work() -> None:
         lock = hold(state.data_dir)
@@ -250,6 +265,18 @@ def _check(names: list[str], apart: ComponentGates) -> None:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
 
 
+def _check_shared(store: str, in_one_process: bool) -> None:
+    """Raise unless several API servers can share *store* and a port."""
+    if not store.startswith("etcd="):
+        raise click.UsageError(
+            "--apiservers: several API servers share a store in etcd: --store etcd=HOST:PORT"
+        )
+    if in_one_process:
+        raise click.UsageError("--apiservers: leave --in-one-process out, each API server is a process")
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise click.UsageError("--apiservers: this system does not let processes share a port")
+
+
 def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
@@ -257,7 +284,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 def _with_reasons(work: Callable[[], None], options: Options) -> None:
     """Do *work*; what keeps a server from starting is an error with what to do about it."""
     from weir.apiserver.auth.pki import PkiError
-    from weir.apiserver.encryption.configuration import ConfigurationError
+    from weir.apiserver.compat.encryption.configuration import ConfigurationError
     from weir.store import StoreError
 
     where = f"{options.bind_address}:{options.secure_port}"

@@ -7,29 +7,44 @@ every evicted pod is rescheduled, 1 when one is not, is evicted in a loop, or a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 
-from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
-from weir.cli._options import ClusterSource, Group, output_option, together
+from weir.cli._options import Group, asked_cluster, asked_gates_option, output_option, read_seconds, together
 from weir.cli._what_if_changes import CHANGES, read_changes
 from weir.cli._what_if_text import text
-from weir.cli.inputs import CannotSay, ClusterObjects, asked_cluster, read_cluster, read_files, read_seconds
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, GOOD, NOTE, emit, paint, progress, say, terminal_width, wants_colour
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
 from weir.gates import Gates
+from weir.inputs.certainty import distinct, doubt, known_gates
+from weir.inputs.cluster import ClusterObjects, read_cluster
+from weir.inputs.files import read_documents
+from weir.inputs.forecasts import (
+    check_kinds,
+    flat,
+    not_considered,
+    objects_but_pods,
+    places_unmeasured,
+    readable,
+    run_copy,
+    unmeasured_nodes,
+    used_gates,
+)
+from weir.inputs.live import ClusterSource
 from weir.observe.interpreter import collect_rarely
+from weir.output import BAD, GOOD, NOTE, emit, paint, say, terminal_width, wants_colour
 
 if TYPE_CHECKING:
+    from weir.plan.document import BudgetState, Made, Plan
     from weir.whatif.changes import Change
+    from weir.whatif.changes.change import ChangedCluster
     from weir.whatif.forecast import Forecast
-    from weir.whatif.horizon import Tick
-    from weir.whatif.run import WhatIfOptions
 
 Document = dict[str, Any]
 
@@ -40,7 +55,11 @@ _EPILOG: Final = (
 )
 _answer_options: Final = together(
     output_option(
-        "text", "json", "yaml", "plan", help="plan: JSON to be held against the cluster with `verify`."
+        "text",
+        "json",
+        "yaml",
+        "plan",
+        help="plan: a plan of one wave, to be held against the cluster with `verify`.",
     ),
     click.option("--all", "show_all", is_flag=True, help="Show every pod, not only workloads."),
     click.option(
@@ -68,7 +87,11 @@ def _offer(name: str) -> None:
     @asked_cluster
     @_answer_options
     def command(where: ClusterSource, **given: Any) -> int:
-        own = {parameter.name: given.pop(parameter.name) for parameter in reader.params if parameter.name}
+        own = {
+            parameter.name: given.pop(parameter.name)
+            for parameter in reader.params
+            if parameter.name in given
+        }
         assert reader.callback is not None
         return _ask([reader.callback(**own)], where, **given)
 
@@ -99,23 +122,17 @@ def changes(file: str, where: ClusterSource, **given: Any) -> int:
 @asked_cluster
 @output_option("text", "json", "yaml")
 def verify(plan: str, where: ClusterSource, output: str) -> int:
-    """Hold a plan (`-o plan`) against the cluster after the change was made.
+    """Hold a plan (`-o plan`, or of `weir plan`) against the cluster after it was carried out.
 
     \b
     Example:
-      weir what-if drain node-7 -o plan > plan.json
+      weir what-if drain node-7 -o plan > plan.yaml
       kubectl drain node-7 --ignore-daemonsets
-      weir what-if verify plan.json
+      weir what-if verify plan.yaml
     """
-    from weir.whatif.plan import PlanError
-    from weir.whatif.plan import check as check_plan
-    from weir.whatif.plan import verify as hold
+    from weir.plan.verify import verify as hold
 
-    ((name, content),) = read_files([plan])
-    try:
-        document = check_plan(msgspec.json.decode(content))
-    except (msgspec.DecodeError, PlanError) as error:
-        raise click.UsageError(f"{name}: {error}") from None
+    document = read_plan(plan)
     held = readable(read_cluster(where, ("Node", "Pod", "ReplicaSet")))
     checks = hold(document, (each for _, each in held.documents))
     wrong = [each for each in checks if not each.held]
@@ -133,17 +150,21 @@ def verify(plan: str, where: ClusterSource, output: str) -> int:
     return FINDINGS if wrong else FINE
 
 
+def read_plan(name: str) -> Plan:
+    """Return the plan of a file; raises UsageError with the place of what is wrong."""
+    from weir.plan.document import PlanError, read
+
+    documents = read_documents([name])
+    try:
+        return read(documents[0].value if len(documents) == 1 else None)
+    except PlanError as error:
+        raise click.UsageError(f"{documents[0].file if documents else name}: {error}") from None
+
+
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def readable(held: ClusterObjects) -> ClusterObjects:
-    """Return *held* unless what every answer needs could not be read."""
-    if missing := held.lacks({"Node", "Pod"}):
-        raise CannotSay(f"cannot say what would change: {because(missing)}")
-    return held
-
-
-@collect_rarely()
+@collect_rarely(then=False)
 def _ask(
     asked_changes: Sequence[Change],
     where: ClusterSource,
@@ -157,6 +178,8 @@ def _ask(
 ) -> int:
     from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
     from weir.client.snapshot import WHAT_IF
+    from weir.plan.document import write as write_plan
+    from weir.plan.waves import budgets_at_the_end, one_wave
     from weir.whatif.report import report
     from weir.whatif.run import WhatIfOptions
 
@@ -170,8 +193,18 @@ def _ask(
     unread = [each.plural for each in held.missing]
     unmeasured = unmeasured_nodes(held)
 
+    budgets: dict[Gates, tuple[BudgetState, ...]] = {}
+
     def answer(gates: Gates) -> Forecast:
-        return run_copy(held, asked_changes, WhatIfOptions(gates, now, horizon, seed, explain))
+        def keep_budgets(copy: ChangedCluster) -> None:
+            budgets[gates] = budgets_at_the_end(copy)
+
+        return run_copy(
+            held,
+            asked_changes,
+            WhatIfOptions(gates, now, horizon, seed, explain),
+            at_the_end=keep_budgets,
+        )
 
     def machine(found: Forecast, gates: Gates) -> Document:
         return report(found, gates, known.report(), list(not_considered(found, unread)))
@@ -198,16 +231,29 @@ def _ask(
                     say(line)
     else:
         (gates, found), *others = answers
-        document = machine(found, gates)
-        for gates, other in others:
-            document["otherwise"] = machine(other, gates)
+        places = places_unmeasured(found, unmeasured)
         if output == "plan":
-            from weir.whatif.plan import plan
-
-            document = plan(document, found.uids, now)
-        if places := places_unmeasured(found, unmeasured):
-            document["uncertain"] = places
-        emit(document, "json" if output == "plan" else output)
+            doubts = [doubt(known, used, other) for other, _ in others]
+            emit(
+                write_plan(
+                    one_wave(
+                        asked_changes,
+                        found,
+                        objects_but_pods(held),
+                        made_now(where, held, now, seed, gates),
+                        [*doubts, *filter(None, [places]), *not_considered(found, unread)],
+                        budgets.get(gates, ()),
+                    )
+                ),
+                "yaml",
+            )
+        else:
+            document = machine(found, gates)
+            for gates, other in others:
+                document["otherwise"] = machine(other, gates)
+            if places:
+                document["uncertain"] = places
+            emit(document, output)
     forecast = answers[0][1]
     if len(answers) > 1 or forecast.ended_early:
         return CANNOT_SAY
@@ -216,105 +262,18 @@ def _ask(
     return FINDINGS if forecast.bad else FINE
 
 
-def unmeasured_nodes(held: ClusterObjects) -> frozenset[str]:
-    """Return the nodes that do not say what they have, if any pod asks for something."""
-    silent = frozenset(
-        str((each.get("metadata") or {}).get("name"))
-        for each in _flat(held)
-        if each.get("kind") == "Node"
-        and not ((each.get("status") or {}).get("allocatable") or (each.get("status") or {}).get("capacity"))
+def made_now(where: ClusterSource, held: ClusterObjects, now: datetime, seed: int, gates: Gates) -> Made:
+    """Return when and from what the plan of this command is made."""
+    from weir.objects.times import format_time
+    from weir.plan.document import Made
+
+    objects = Counter(str(each.get("kind")) for each in flat(held))
+    return Made(
+        at=format_time(now),
+        command=shlex.join(["weir", *sys.argv[1:]]),
+        cluster=", ".join(where.dump) or where.live.cluster_name(),
+        nodes=objects["Node"],
+        pods=objects["Pod"] + len(held.pods),
+        seed=seed,
+        feature_gates=str(gates),
     )
-    if not silent:
-        return silent
-    asks = any(b'"requests"' in bytes(pod) for pod in held.pods) or any(
-        b'"requests"' in msgspec.json.encode(each) for each in _flat(held)
-    )
-    return silent if asks else frozenset()
-
-
-def places_unmeasured(found: Forecast, unmeasured: Collection[str]) -> str:
-    """Return the sentence on pods that are rescheduled only where it is not known how much room there is, or ""."""
-    from weir.explain.phrases import counted, listed
-
-    nodes = {one.ends_on for one in found.leaving} | {turn.node for turn in found.helped}
-    nodes |= {end for each in found.workloads for _, end, _ in each.moves}
-    if not (unknown := sorted(nodes & set(unmeasured))):
-        return ""
-    return (
-        f"Not certain: it is not known how much room {counted(len(unknown), 'node')} that take pods "
-        f"{'has' if len(unknown) == 1 else 'have'} (no allocatable in the dump): {listed(unknown, 3)}."
-    )
-
-
-def check_kinds(held: ClusterObjects, applied: Sequence[Document]) -> None:
-    """Raise unless everything was read that decides where the pods of the cluster may run."""
-    pods = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
-    specs = [document.get("spec") for document in pods]
-    needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
-    named = {str(document.get("kind")) for document in applied} - {"Node"}
-    missing = held.lacks(needed | {kind for kind in named if kind in {each.kind for each in held.missing}})
-    if missing:
-        raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
-
-
-def used_gates(held: ClusterObjects, applied: Sequence[Document]) -> frozenset[str]:
-    """Return the gates that an answer depends on."""
-    from weir.taints.features import needed_gates
-
-    return frozenset(needed_gates([*_flat(held), *_pod_shapes(held), *applied]))
-
-
-def _flat(held: ClusterObjects) -> Iterator[Document]:
-    from weir.world import flatten
-
-    return flatten(document for _, document in held.documents)
-
-
-def _pod_shapes(held: ClusterObjects) -> Iterator[Document]:
-    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates."""
-    for template in held.snapshot_pods.templates:
-        yield {"kind": "Pod", "spec": msgspec.to_builtins(template.spec)}
-
-
-def run_copy(
-    held: ClusterObjects, asked_changes: Sequence[Change], asked: WhatIfOptions, tick: Tick | None = None
-) -> Forecast:
-    """Return what the changes come to in a copy; what cannot be done or read is an error with its place.
-
-    *tick* receives how far it is, instead of the terminal.
-    """
-    from weir.objects.core import ViewError
-    from weir.whatif.changes import ChangeError, SetGates
-    from weir.whatif.snapshot import read_object
-    from weir.world import flatten
-
-    made = [
-        replace(each, before=asked.gates) if isinstance(each, SetGates) else each for each in asked_changes
-    ]
-    with progress("running a copy with the change and without, seconds:") as shown:
-        try:
-            return held.loaded.what_if(made, asked, tick or shown)
-        except ChangeError as error:
-            raise click.UsageError(str(error)) from None
-        except ViewError as error:
-            for file, document in held.documents:
-                try:
-                    for each in flatten([document]):
-                        read_object(each)
-                except ViewError:
-                    if held.dumped:
-                        raise CannotSay(f"the cluster's dump cannot be read: {file}: {error}") from None
-                    raise ViewError(f"{file}: {error}") from None
-            if held.dumped:
-                raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
-            raise
-
-
-def not_considered(found: Forecast, unread: Sequence[str]) -> Iterator[str]:
-    """Yield what the answer did not look at."""
-    from weir.whatif.run import NOT_CONSIDERED
-
-    if unread:
-        yield f"{', '.join(unread)} (not read, and no pod here needs them)"
-    yield from found.not_considered
-    yield NOT_CONSIDERED

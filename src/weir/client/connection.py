@@ -15,8 +15,6 @@ from typing import NamedTuple, cast
 
 import httptools
 
-__all__ = ["Address", "Answer", "BodyTooLarge", "Broken", "Pool"]
-
 IDLE_SECONDS = 60.0
 PAUSE_BYTES = 8 << 20
 RESUME_BYTES = 1 << 20
@@ -73,7 +71,6 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._reader: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
-        self._after_bytes = b""
         self.reusable = False
         self.idle_since = 0.0
 
@@ -90,8 +87,8 @@ class Connection(asyncio.Protocol):
         self._head_room -= len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:  # a proxy's answer to CONNECT
-            self._after_bytes = data[upgrade.args[0] :]
+        except httptools.HttpParserUpgrade:
+            pass  # a proxy's answer to CONNECT
         except httptools.HttpParserError as error:
             self._fail(Broken(f"not an HTTP answer: {error}"))
             self.close()

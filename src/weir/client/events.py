@@ -20,9 +20,8 @@ from msgspec import structs
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
+from weir.objects.core import Pod
 from weir.objects.times import format_time
-
-__all__ = ["Correlator", "Event", "ObjectReference", "Recorder", "reference"]
 
 SIMILAR_MESSAGES = 10
 SIMILAR_SECONDS = 600.0
@@ -53,6 +52,12 @@ class ObjectReference(msgspec.Struct, frozen=True):
     api_version: str = "v1"
     resource_version: str = ""
     field_path: str = ""
+
+    @classmethod
+    def of_pod(cls, pod: Pod) -> ObjectReference:
+        """Return the reference to *pod*."""
+        metadata = pod.metadata
+        return cls("Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version)
 
     def document(self) -> Document:
         """Return the reference as the API spells it."""

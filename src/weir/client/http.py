@@ -25,8 +25,6 @@ from weir.client.kubeconfig import UNIX, Access, Identity, KubeconfigError, load
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
-__all__ = ["HttpTransport", "connect", "local_transport"]
-
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADS = 256  # distinct sets of headers whose bytes are kept
 

@@ -25,8 +25,6 @@ from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 from weir.objects.manifest import ManifestError, read_document
 
-__all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster", "load"]
-
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_SECONDS = 180.0  # for an exec plugin, which may wait for a person in a browser
 MOST_EXEC_BYTES = 1 << 20  # of its output

@@ -20,8 +20,6 @@ from weir.clock import Clock
 from weir.errors import WeirError
 from weir.objects.times import format_micro_time
 
-__all__ = ["Elector", "Leadership", "LeadershipLost"]
-
 Document = dict[str, Any]
 
 

@@ -16,8 +16,6 @@ from msgspec import Raw
 
 from weir.client.wire import Reply, Unreachable, WatchEvent, read_event
 
-__all__ = ["LocalTransport"]
-
 #: method, path, query, headers (lower-case bytes), body -> what the handler takes
 MakeRequest = Callable[[str, str, str, Mapping[bytes, bytes], bytes], Any]
 #: takes a request, returns an answer with `code` and `headers`, and either `body` or, if it goes on, `run(sink)`

@@ -13,8 +13,6 @@ from typing import Generic, Protocol, TypeVar
 
 from weir.clock import Clock
 
-__all__ = ["Closed", "Meter", "WorkQueue", "work"]
-
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY_SECONDS = 0.005

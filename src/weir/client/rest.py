@@ -86,6 +86,16 @@ class RestClient:
         other._limiter = RateLimiter(qps, burst, self._clock) if qps > 0 else None
         return other
 
+    def reading_metadata(self) -> Self:
+        """Return a client over the same transport that gets objects with nothing but their metadata."""
+        other = copy.copy(self)
+        other._headers = {
+            **self._headers,
+            "accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        }
+        other._with_body = {}
+        return other
+
     def _headers_with(self, content_type: str) -> dict[str, str]:
         """Return the headers of a request with a body; always the same object, so transports can keep its bytes."""
         found = self._with_body.get(content_type)

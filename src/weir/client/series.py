@@ -22,8 +22,6 @@ from weir.client.events import TRIES, TRY_AGAIN_SECONDS, Names, ObjectReference
 from weir.clock import Clock
 from weir.objects.times import format_micro_time
 
-__all__ = ["Occurrence", "Series", "SeriesRecorder"]
-
 FINISH = timedelta(minutes=6)
 REFRESH = timedelta(minutes=30)
 CHECK_SECONDS = 60.0

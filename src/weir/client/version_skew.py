@@ -79,6 +79,3 @@ class OlderTransport:
 async def _forget_lines(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for line in lines:
         yield forget(line)
-
-
-__all__ = ["OlderTransport", "forget"]

@@ -15,8 +15,6 @@ from weir.client.api import Client, ResourceType, Unreachable
 from weir.clock import Clock
 from weir.errors import ApiError, Gone
 
-__all__ = ["Backoff", "Reflector", "Target"]
-
 FIRST_PAUSE_SECONDS = 0.8
 LONGEST_PAUSE_SECONDS = 30.0
 CALM_SECONDS = 120.0  # after this long without a failure the pauses start small again
@@ -106,7 +104,6 @@ class Reflector:
         self.resource_version = ""
         self._just_listed = False
         self.lists = 0  # how often everything had to be read
-        self.last_error: Exception | None = None
 
     async def run(self) -> None:
         """List and watch for ever. Only cancelling ends it."""
@@ -115,13 +112,11 @@ class Reflector:
                 if not self.resource_version:
                     await self._list()
                 await self._watch()
-            except Gone as error:
-                self.last_error = error
+            except Gone:
                 self.resource_version = ""
                 if self._just_listed:  # a server that forgets faster than we read
                     await self._pause()
-            except (ApiError, Unreachable, msgspec.DecodeError) as error:
-                self.last_error = error
+            except (ApiError, Unreachable, msgspec.DecodeError):
                 await self._pause()
 
     async def _pause(self) -> None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from weir import errors
 from weir.client.api import Client
 from weir.conformance.renaming import LABEL
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import KINDS, by_kind
 
-Document = dict[str, Any]
 NAMESPACES: Final = by_kind("v1", "Namespace")
 PODS: Final = by_kind("v1", "Pod")
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")

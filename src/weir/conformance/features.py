@@ -17,12 +17,11 @@ from weir.client.api import Client
 from weir.conformance.renaming import stock_spelling
 from weir.conformance.results import Offer
 from weir.lowering.names import REQUIREMENTS, TOLERATIONS
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
-from weir.objects.never_runs import never_runs
+from weir.objects.templates import never_runs
 from weir.simulation.demo.needs import NEEDS
 
-Document = dict[str, Any]
 DEVICE_API: Final = "resource.k8s.io"
 _DRIVER: Final = "probe.weir.dev"
 _CLASS: Final = "probe.weir.dev"

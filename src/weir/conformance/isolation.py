@@ -22,6 +22,7 @@ HARMLESS: Final = frozenset(
 )  # fmt: skip
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 GATES: Final = "it restarts components with other gates: weir demo plays it"
+PLAN: Final = "it carries out a plan, which may change any node: weir demo plays it"
 
 
 def isolation_problem(story: Story) -> str:
@@ -34,6 +35,8 @@ def isolation_problem(story: Story) -> str:
     """
     if story.sets_gates:
         return GATES
+    if story.has_plan:
+        return PLAN
     return next(_reasons(story), "")
 
 

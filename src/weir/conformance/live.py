@@ -31,7 +31,7 @@ from weir.client.cache import Informer, decode_document
 from weir.clock import RealClock
 from weir.conformance.renaming import LABEL, STORY, Names
 from weir.controllers.nodes.condition_taints import OWNED
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import KINDS, by_kind, find_kind
 from weir.objects.times import format_time
 from weir.simulation.cluster import ComponentGates
@@ -40,7 +40,6 @@ from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.node_classes import SIMULATED, NodeClass, node_document
 from weir.taints.notation import parse_taint, taint_document
 
-Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
 T = TypeVar("T")
 NODES: Final = by_kind("v1", "Node")

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import find_kind
 from weir.simulation.demo.story import NodeOf, Story
 from weir.simulation.drivers.device_models import read_all
 from weir.simulation.kubelet.node_classes import CLASSES
 
-Document = dict[str, Any]
 #: Label of everything a run makes: its id. Also the taint and the node label, there with the story's number.
 LABEL: Final = "weir.dev/conformance"
 STORY: Final = "weir.dev/conformance-story"

@@ -17,6 +17,7 @@ from weir.cel.env import Env
 from weir.cel.macros import Macros
 from weir.cel.parser import parse
 from weir.cel.source import CompileError, Source
+from weir.cel.types import Node
 from weir.objects.resource import Device, DeviceID
 
 _ROOT: Final = "device"
@@ -102,25 +103,25 @@ _TESTS: Final[dict[str, Callable[[str], TextTest]]] = {
 }
 
 
-def _text(node: ast.Node) -> str | None:
+def _text(node: Node) -> str | None:
     return node.value if isinstance(node, ast.Literal) and node.value.__class__ is str else None
 
 
-def _texts(node: ast.Node) -> frozenset[str] | None:
+def _texts(node: Node) -> frozenset[str] | None:
     if not isinstance(node, ast.ListExpr) or node.optional:
         return None
     found = [_text(element) for element in node.elements]
     return frozenset(text for text in found if text is not None) if None not in found else None
 
 
-def _is_value(node: ast.Node) -> bool:
+def _is_value(node: Node) -> bool:
     """Whether what *node* reads is the value itself, not whether there is one, nor one that may be missing."""
     if isinstance(node, ast.Select):
         return not node.test_only
     return isinstance(node, ast.Call) and node.function == ast.INDEX
 
 
-def _reads(root: ast.Node) -> Iterator[Read | None]:
+def _reads(root: Node) -> Iterator[Read | None]:
     """Yield what is read, and None for every use of the device that is not plain."""
     stack = [root]
     while stack:
@@ -135,7 +136,7 @@ def _reads(root: ast.Node) -> Iterator[Read | None]:
             stack.extend(ast.children(node))
 
 
-def _read(node: ast.Node) -> Read | None:
+def _read(node: Node) -> Read | None:
     """Return the part that *node* names, if it names one."""
     operand, name = _access(node)
     if operand is None:
@@ -152,7 +153,7 @@ def _read(node: ast.Node) -> Read | None:
     return None
 
 
-def _access(node: ast.Node) -> tuple[ast.Node | None, str]:
+def _access(node: Node) -> tuple[Node | None, str]:
     """Return what is looked into and under which constant name; (None, "") for anything else."""
     if isinstance(node, ast.Select):
         return node.operand, node.field
@@ -163,7 +164,7 @@ def _access(node: ast.Node) -> tuple[ast.Node | None, str]:
     return None, ""
 
 
-def _is_device(node: ast.Node) -> bool:
+def _is_device(node: Node) -> bool:
     return isinstance(node, ast.Ident) and node.name == _ROOT
 
 

@@ -36,7 +36,6 @@ PROGRAMS: Final = 10_000
 RUNTIME_ERROR: Final = "CELRuntimeError"
 
 _Triple = tuple[str | None, str | None, str | None]
-_Group = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)

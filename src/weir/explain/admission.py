@@ -22,6 +22,8 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.strategies.core.pod import PodStrategy
 from weir.errors import ApiError, BadRequest, DecodeError
 from weir.explain.subject import Subject
+from weir.fields.documents import document_version, validate_shape
+from weir.fields.field import FieldError
 from weir.gates import Gates
 from weir.lowering.originals import with_expressions
 from weir.objects import defaults
@@ -31,8 +33,6 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import find_kind
 from weir.taints.operators import find_comparison
 from weir.validate import validate, validate_served
-from weir.validate.field import FieldError
-from weir.validate.shape import document_version, validate_shape
 from weir.world import World
 
 #: The parts of a pod spec that decide where it runs; of a fragment only these are judged.

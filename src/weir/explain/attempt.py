@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from weir.explain.engine import EngineJudge
 from weir.gates import Gates
 from weir.objects.core import read
+from weir.scheduler.claim_writes import DEALLOCATED
 from weir.scheduler.claims import Claims
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.preemption import DisruptionBudget, Preemption, preempt
+from weir.scheduler.preemption_eviction import Budget, disruption_budgets
 from weir.scheduler.reasons import UntoleratedTaint
 from weir.world import World
 
@@ -34,10 +36,6 @@ class Attempt:
 
 def attempt(judge: EngineJudge, world: World, gates: Gates, claims: Claims | None) -> Attempt:
     """Return what comes of one attempt to place the judge's pod, which no node takes."""
-    from weir.scheduler.claim_writes import (
-        DEALLOCATED,  # with the client behind it: only for pods that fit nowhere
-    )
-
     pod, engine = judge.pod, judge.engine
     if claims is not None and claims.gate(pod):
         return Attempt()  # PreEnqueue: it is not tried at all
@@ -74,8 +72,6 @@ def in_upstream_words(diagnosis: Diagnosis) -> Diagnosis:
 
 def budgets_in(world: World) -> Sequence[DisruptionBudget]:
     """Return the disruption budgets that preemption tries to keep."""
-    from weir.scheduler.preemption_eviction import Budget, disruption_budgets
-
     return disruption_budgets(
         read(Budget, document) for document in world.documents.get("PodDisruptionBudget", {}).values()
     )

@@ -22,7 +22,7 @@ import numpy as np
 from weir.explain.countable import PLENTY, PLENTY_OF_THE_REST, countable, countable_node, countable_pod
 from weir.explain.devices import born, claims_in, considered, evicted_at_once, missing
 from weir.explain.reasons import Gated
-from weir.explain.storage import made_claims, storage_in
+from weir.explain.storage import UNBORN, made_claims, storage_in
 from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, read
@@ -421,6 +421,4 @@ class EngineJudge:
 
 def with_uid(pod: Pod) -> Pod:
     """Return *pod* as its ephemeral volumes' claims name it, which are made for a pod that does not exist yet."""
-    from weir.explain.storage import UNBORN
-
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=UNBORN))

@@ -9,27 +9,33 @@ Explanation                the result for one pod
 ├── attempt: Attempt       what the scheduler would write (weir.explain.attempt)
 ├── unknown                what would decide but is not in the snapshot
 └── not_considered         what was left out
+
+Its JSON form has the schema `weir.explain/v1`: fields may be added under the same version, never changed or removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from weir.explain.attempt import Attempt
+from weir.explain.edits import Edit
 from weir.explain.fix import Fix
 from weir.explain.observed import Observed
 from weir.explain.phrases import counted, duration, listed
 from weir.explain.reasons import Over
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
-from weir.explain.words import sentence
+from weir.explain.words import node_sentence, sentence, stay_sentence
 from weir.explain.workload import Replicas, wanted_replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.reasons import Reason
 from weir.scheduler.volume_reasons import ClaimUnusable
+from weir.taints.eviction import Stay
+
+SCHEMA: Final = "weir.explain/v1"
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,46 @@ class Explanation:
 
     def data(self) -> dict[str, Any]:
         """Return the explanation JSON-able, in the schema of `weir explain -o json` for one pod."""
-        from weir.explain.report import one
-
-        return one(self)
+        subject = self.subject
+        data: dict[str, Any] = {
+            "kind": subject.kind,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "fits": self.fits,
+            "verdict": verdict_line(self),
+            "nodes": {"total": len(self.nodes), "fitting": len(self.fitting)},
+            "counts": dict(self.counts),
+            "blockers": [_reason(reason) for reason in self.blockers],
+            "groups": [_group(group) for group in self.groups],
+            "fix": _fix(self.fix) if self.fix else None,
+            "notConsidered": list(self.not_considered),
+        }
+        if self.attempt.message:
+            data["schedulerMessage"] = self.attempt.message
+            data["upstreamMessage"] = self.attempt.upstream
+        if self.attempt.node:
+            data["preemption"] = {
+                "node": self.attempt.node,
+                "victims": list(self.attempt.victims),
+            }
+        if self.replicas is not None:
+            replicas = self.replicas
+            data["replicas"] = {
+                "wanted": replicas.wanted,
+                "running": replicas.running,
+                "placed": replicas.placed,
+                "whyNot": replicas.why_not,
+            }
+        if self.observed.says:
+            data["observed"] = {
+                "says": list(self.observed.says),
+                "differs": self.observed.differs(self.complete),
+            }
+        if self.unknown:
+            data["unknown"] = list(self.unknown)
+        if self.placed_on:
+            data["placedOn"] = self.placed_on
+        return data
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -152,3 +195,86 @@ def _placed_line(explanation: Explanation) -> str:
     if verdict.reasons:
         return f"{title} runs on {node} and may stay, but would not be placed there again"
     return f"{title} runs on {node} and may stay"
+
+
+# ── JSON ──
+
+
+def document(
+    answers: Sequence[tuple[Gates, Iterable[Explanation]]],
+    known: Mapping[str, Any],
+    through_operator: Sequence[Sequence[Any]] = (),
+) -> dict[str, Any]:
+    """Return the document that `weir explain -o json` prints; *known* says how the gates are known.
+
+    *through_operator* has for each pod the tolerations that hold only because weir's operator lowers them.
+
+    Of two results for unknown gates, the second is in `otherwise`.
+    """
+    (gates, explanations), *others = answers
+    found: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}
+    found["pods"] = _pods(explanations, through_operator)
+    for gates, explanations in others:
+        found["otherwise"] = {
+            "featureGates": str(gates),
+            "pods": _pods(explanations, through_operator),
+        }
+    return found
+
+
+def _pods(
+    explanations: Iterable[Explanation], through_operator: Sequence[Sequence[Any]]
+) -> list[dict[str, Any]]:
+    found = [explanation.data() for explanation in explanations]
+    for pod, lowered in zip(found, through_operator, strict=False):
+        if lowered:
+            pod["throughOperator"] = list(lowered)
+    return found
+
+
+def _group(group: Group) -> dict[str, Any]:
+    verdict = group.verdict
+    data: dict[str, Any] = {
+        "nodes": list(group.nodes),
+        "fits": verdict.fits,
+        "text": node_sentence(verdict),
+        "reasons": [_reason(reason) for reason in verdict.reasons],
+        "stay": _stay(verdict.stay),
+    }
+    if verdict.disliked:
+        data["preferNoSchedule"] = [str(taint) for taint in verdict.disliked]
+    return data
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "kind": reason.kind,
+        "plugin": reason.plugin,
+        "text": sentence(reason),
+        "message": reason.message(),
+        **reason.data(),
+    }
+
+
+def _stay(stay: Stay) -> dict[str, Any]:
+    """Return how long the pod may stay; seconds null: for ever."""
+    data: dict[str, Any] = {"seconds": None if stay.limit is None else int(stay.limit.total_seconds())}
+    if stay.taint is not None:
+        data |= {"taint": str(stay.taint), "text": stay_sentence(stay)}
+    return data
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "edits": [_edit(edit) for edit in fix.edits],
+        "fitsOn": list(fix.nodes),
+        "patch": fix.patch or None,
+        "others": [other for other, _ in fix.others],
+        "commands": list(fix.commands),
+        "alternatives": [[_edit(edit) for edit in edits] for edits in fix.alternatives],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    data = {"kind": type(edit).__name__, "side": edit.side, "text": edit.say()}
+    return {**data, "command": edit.command} if edit.command else data

@@ -6,7 +6,7 @@ Filters' reasons are in weir.scheduler.reasons.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from weir.scheduler.reasons import Reason
 
@@ -22,9 +22,6 @@ class Gated(Reason):
     def message(self) -> str:
         return f"waiting for scheduling gates: [{' '.join(self.gates)}]"
 
-    def data(self) -> dict[str, Any]:
-        return {"gates": list(self.gates)}
-
 
 @dataclass(frozen=True, slots=True)
 class Over(Reason):
@@ -36,9 +33,6 @@ class Over(Reason):
     def message(self) -> str:
         return f"it has ended ({self.phase})" if self.phase else "it is being deleted"
 
-    def data(self) -> dict[str, Any]:
-        return {"phase": self.phase}
-
 
 @dataclass(frozen=True, slots=True)
 class Refused(Reason):
@@ -49,6 +43,3 @@ class Refused(Reason):
 
     def message(self) -> str:
         return self.errors[0]
-
-    def data(self) -> dict[str, Any]:
-        return {"errors": list(self.errors)}

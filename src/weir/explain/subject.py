@@ -15,10 +15,10 @@ import msgspec
 
 from weir.controllers.workloads.daemon_nodes import daemon_tolerations
 from weir.explain.phrases import short
+from weir.fields.documents import find_kind_problem
 from weir.lowering.originals import evaluated
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 from weir.objects.templates import TEMPLATE_PATHS, find_template
-from weir.validate.unknown_fields import find_kind_problem
 
 #: The longest name the API server takes; a longer one is cut where it is shown.
 _LONGEST_NAME: Final = 253

@@ -25,7 +25,7 @@ from weir.forecast.timeline import Timeline
 from weir.forecast.views import Views, follow
 from weir.gates import Gates
 from weir.objects.kinds import by_kind
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import SeatedPods
 from weir.selectors.labels import parse
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
@@ -64,7 +64,7 @@ class ForecastCluster:
         holding: Iterable[Document],
         controllers: Sequence[str],
         life_of: Callable[[Document], Life],
-        seats: Mapping[str, Mapping[str, PodClass]],
+        seats: Mapping[str, SeatedPods],
         event_reasons: frozenset[str],
         seed: int = 0,
     ) -> None:
@@ -79,7 +79,7 @@ class ForecastCluster:
         shared = {PODS: follow(objects, PODS, views.pod), NODES: follow(objects, NODES, views.node)}
         scheduler = ForecastScheduler(timeline, objects, client, shared, gates, seed, seats)
         hosts = Controllers(timeline, objects, client, shared, chosen, self._events)
-        kubelets = Kubelets(timeline, objects, client, views, gates, seed, ledger, life_of)
+        kubelets = Kubelets(timeline, objects, client, shared[PODS], views, gates, seed, ledger, life_of)
         self.plane = Components(scheduler, hosts)
         objects.listen(
             PODS, lambda old, new: views.forget_pod(old["metadata"]["uid"]) if new is None and old else None
@@ -109,6 +109,15 @@ class ForecastCluster:
         """Create one object; raises what the server answers."""
         kind = by_kind(document["apiVersion"], document["kind"])
         made = self.objects.create(kind, document, document["metadata"].get("namespace", "default"))
+        self.clock.run_ready()
+        return made
+
+    def apply(self, document: Document) -> Document:
+        """Create or change one object as a forced server-side apply; raises what the server answers."""
+        kind, metadata = by_kind(document["apiVersion"], document["kind"]), dict(document["metadata"])
+        if kind.namespaced:
+            metadata.setdefault("namespace", "default")
+        made = self.objects.apply(kind, {**document, "metadata": metadata}, "weir")
         self.clock.run_ready()
         return made
 

@@ -155,7 +155,7 @@ class Worker:
         self.controller.register_metrics(self._host.metrics)
         for kind in self.controller.kinds:
             if kind in self._host.listers.caches:
-                self._host.listers.caches[kind].listen(self._listener(kind))
+                self._host.listers.caches[kind].listen(self._listener(kind), self.controller.reads.get(kind))
         for key in self.controller.first_keys:
             self.queue.add(key)
 
@@ -180,9 +180,9 @@ class Worker:
                     self.queue.add_after(key, wait)
                     refused = True
                 elif not refused:
-                    refused = await self._create(key, action)
+                    refused = self._create(key, action)
             elif not (refused and only_after_success(action)):
-                await self._carry_out(action)
+                self._carry_out(action)
         if not refused:
             self._create_backoff.forget(key)
         self.failed.pop(key, None)
@@ -191,9 +191,9 @@ class Worker:
         context = ActionContext(self._host.client, self._timeline, self._recorder, self._host.metrics)
         outcome = await action.carry_out(context)
         for each in self.controller.carried_out(action, outcome, self._timeline.now()):
-            await self._carry_out(each)
+            self._carry_out(each)
 
-    async def _create(self, key: Hashable, action: Create) -> bool:
+    def _create(self, key: Hashable, action: Create) -> bool:
         """Create an object; return whether the server refuses it."""
         try:
             self._host.objects.create(action.kind, dict(action.document), action.namespace)
@@ -204,7 +204,7 @@ class Worker:
             self.queue.add_after(key, self._create_backoff.note(key, action, self._timeline.monotonic()))
             now = self._timeline.now()
             for each in self.controller.create_refused(key, str(error), self._host.listers, now):
-                await self._carry_out(each)
+                self._carry_out(each)
             return True
         return False
 
@@ -215,7 +215,7 @@ class Worker:
                 text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
             self._recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
 
-    async def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: Action) -> None:
         if isinstance(action, Record):
             self._recorder.record(action.about, action.type, action.reason, action.message)
         elif isinstance(action, WakeAt):

@@ -17,6 +17,15 @@ _KINDS: Final = {
     "HorizontalPodAutoscaler": "an autoscaler reads what pods use from the API server",
     "CustomResourceDefinition": "custom resources are served by the API server",
 }
+#: What judges or changes every object that is applied.
+_ADMISSION: Final = frozenset(
+    {
+        "MutatingAdmissionPolicy",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingWebhookConfiguration",
+    }
+)
 
 
 def needs_control_plane(documents: Iterable[Document]) -> str:
@@ -30,3 +39,17 @@ def needs_control_plane(documents: Iterable[Document]) -> str:
         if kind == "Node" and DEVICES in (metadata.get("annotations") or {}):
             return f"simulated drivers publish the devices of node {metadata.get('name')}"
     return ""
+
+
+def manifests_need_control_plane(manifests: Iterable[Document], documents: Iterable[Document]) -> str:
+    """Return why *manifests* cannot be applied to a cluster of *documents* without a control plane, "" if they can."""
+    for manifest in manifests:
+        kind = str(manifest.get("kind"))
+        if kind in _KINDS:
+            return _KINDS[kind]
+        if kind in _ADMISSION:
+            return f"a {kind} is called by the API server"
+        if kind == "Namespace":
+            return "what belongs to a namespace from its start is made by a control plane"
+    judges = next((str(each["kind"]) for each in documents if each.get("kind") in _ADMISSION), "")
+    return f"what is applied passes a {judges}, which the API server calls" if judges else ""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from weir import errors
-from weir.client.cache import Cache, ObjectKey, decode_document
+from weir.client.cache import Cache, ObjectKey
 from weir.forecast.client import ObjectsClient
 from weir.forecast.controllers import EventLog
 from weir.forecast.lifetimes import Lifetime, Lifetimes, Step
-from weir.forecast.objects import Objects, key_of
+from weir.forecast.objects import MOST_STATUSES, Objects
 from weir.forecast.timeline import Timeline
 from weir.forecast.views import Views
 from weir.forecast.work_queue import WorkQueue
@@ -34,7 +34,26 @@ from weir.taints.expression import Expressions
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
-_MOST_SHARED: Final = 65_536
+
+
+class _BoundPods:
+    """The pods on nodes, as an informer of kubelets shows them."""
+
+    def __init__(self, objects: Objects, shared: Cache[Pod]) -> None:
+        self._objects, self._shared = objects, shared
+
+    def get(self, key: ObjectKey) -> Document | None:
+        return self.find(key.namespace, key.name)
+
+    def find(self, namespace: str, name: str) -> Document | None:
+        """Return a pod that has a node, or None."""
+        found = self._objects.find(PODS, namespace, name)
+        return found if found is not None and found["spec"].get("nodeName") else None
+
+    def by_index(self, name: str, value: str) -> list[Document]:
+        """Return the pods on a node, in the order in which they came."""
+        metadatas = (view.metadata for view in self._shared.by_index(name, value))
+        return [self._objects.get(PODS, each.namespace, each.name) for each in metadatas]
 
 
 class Kubelets(PodWorker):
@@ -45,6 +64,7 @@ class Kubelets(PodWorker):
         timeline: Timeline,
         objects: Objects,
         client: ObjectsClient,
+        shared: Cache[Any],
         views: Views,
         gates: Gates,
         seed: int,
@@ -59,14 +79,13 @@ class Kubelets(PodWorker):
         self._stopping: set[str] = set()
         #: by the identity of a status that pods share: itself, step, now, when admitted, and what came of it
         self._reached: dict[int, tuple[Document, Step, str, float, Document]] = {}
-        cache: Cache[Document] = Cache(decode_document)
-        cache.add_index("node", lambda pod: (pod["spec"]["nodeName"],))
+        self._bound = _BoundPods(objects, shared)
         queue = WorkQueue(timeline, self._sync, self._failed)
         super().__init__(
             client,
             gates,
             timeline,
-            cache,
+            self._bound,  # type: ignore[arg-type]
             queue,  # type: ignore[arg-type]
             EventLog(client, timeline, "kubelet", []),
             random.Random(seed + 200),
@@ -102,9 +121,7 @@ class Kubelets(PodWorker):
                 self.forget(old["metadata"]["uid"])
                 self._live.pop(old["metadata"]["uid"], None)
                 self._stopping.discard(old["metadata"]["uid"])
-                self._pods.discard(key_of(old))
         elif new["spec"].get("nodeName"):
-            self._pods.put(key_of(new), new)
             uid = new["metadata"]["uid"]
             if uid not in self._live:
                 bound = old is not None and not old["spec"].get("nodeName")
@@ -160,17 +177,18 @@ class Kubelets(PodWorker):
 
     def _reach(self, pod: Document, step: Step) -> None:
         """Write the status of a pod that came to its next state."""
-        uid = pod["metadata"]["uid"]
+        metadata = pod["metadata"]
+        uid = metadata["uid"]
         if uid not in self._live or uid in self._stopping:
             return
-        found = self._pods.get(key_of(pod))
+        found = self._bound.find(metadata["namespace"], metadata["name"])
         if found is None or found["metadata"]["uid"] != uid or self._node_of(found) is None:
             return
         now, before, began = self._objects.now, found["status"], self._live[uid][1]
         alike = self._reached.get(id(before))
         if alike is None or alike[:4] != (before, step, now, began) or alike[0] is not before:
             start = self._timeline.at(began - self._timeline.time() + self._timeline.monotonic())
-            if len(self._reached) >= _MOST_SHARED:
+            if len(self._reached) >= MOST_STATUSES:
                 self._reached.clear()
             status = _reached(before, step, now, format_time(start))
             alike = self._reached[id(before)] = (before, step, now, began, status)
@@ -190,7 +208,7 @@ class Kubelets(PodWorker):
     def _end(self, pod: Document) -> None:
         """Let the object of a pod go whose last container has ended."""
         metadata = pod["metadata"]
-        found = self._pods.get(key_of(pod))
+        found = self._bound.find(metadata["namespace"], metadata["name"])
         if found is None or found["metadata"]["uid"] != metadata["uid"] or self._node_of(found) is None:
             return
         if found["metadata"].get("finalizers"):  # set meanwhile
@@ -222,7 +240,7 @@ class Kubelets(PodWorker):
         await super()._preempt(victim)
 
     async def _sync(self, key: PodKey) -> None:
-        pod = self._pods.get(ObjectKey(key.namespace, key.name))
+        pod = self._bound.find(key.namespace, key.name)
         if pod is None or pod["metadata"]["uid"] in self._live:
             return
         node = self._node_of(pod)

@@ -24,38 +24,48 @@ from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.registry import conversion
-from weir.apiserver.registry.binding import assign
 from weir.apiserver.registry.deletion import begin_deletion, finalizers_after, mark_terminating
-from weir.apiserver.registry.eviction import (
+from weir.apiserver.registry.object_write import (
+    Creation,
+    ObjectWrite,
+    Replacement,
+    gone_with_this_update,
+    keep_server_set,
+    new_uid,
+)
+from weir.apiserver.registry.pod_subresources import (
     BUDGET,
     EVICTED,
+    assign,
     check_budget,
     ignores_budgets,
     selects,
+    set_condition,
     unhealthy_may_go,
 )
-from weir.apiserver.registry.identity import gone_with_this_update, keep_server_set, new_uid
-from weir.apiserver.registry.object_write import Creation
-from weir.apiserver.registry.pod_conditions import set_condition
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
 from weir.client.api import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from weir.client.cache import ObjectKey
+from weir.fields.field import Tolerated
+from weir.forecast.pod_templates import PodTemplates
 from weir.forecast.timeline import Timeline
 from weir.gates import Gates
 from weir.objects.document import copied
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind, hub_of
 from weir.objects.times import format_time
-from weir.validate.field import Tolerated
+from weir.store import KeyValue
 from weir.values.names import generate_name, name_suffix
 
 Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
 PODS: Final = by_kind("v1", "Pod")
 _USER: Final = User("weir:forecast")
-_MOST_SHARED: Final = 65_536
+#: Pods that share a status change it one after the other, at one instant; later nothing asks for what became of it.
+MOST_STATUSES: Final = 1_024
+_new_key: Final = tuple.__new__  # what a named tuple's own constructor calls, in half of the time
 
 
 class Objects:
@@ -70,11 +80,11 @@ class Objects:
         self._listeners: dict[Kind, list[Listener]] = {}
         self._second, self._now = -1, ""
         self._admission = Chain.build(self, new_suffix=lambda: name_suffix(self._chance.randbytes))
-        self._templates: dict[
-            str, tuple[Document, Document]
-        ] = {}  # owner's uid → what it asked for last, made
+        self._templates = PodTemplates()
         #: by the identity of a status that pods share before they are bound: itself, and what it became last
         self._bound_statuses: dict[int, tuple[Document | None, Document]] = {}
+        #: by the identity of a status: itself, a condition that was set in it last, and what it became
+        self._marked_statuses: dict[int, tuple[Document | None, Document, Document]] = {}
         self.revision = 0
         for document in held:
             kind = by_kind(document["apiVersion"], document["kind"])
@@ -118,7 +128,10 @@ class Objects:
 
     def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
         """Return one object, or None."""
-        return self.of(kind).get(ObjectKey(namespace if kind.namespaced else "", name))
+        held = self._collections.get(hub_of(kind))
+        if held is None:
+            return None
+        return held.get((namespace if kind.namespaced else "", name))  # type: ignore[call-overload, no-any-return]
 
     def get(self, kind: Kind, namespace: str, name: str) -> Document:
         """Return one object; raises NotFound."""
@@ -194,11 +207,11 @@ class Objects:
         owner = next(
             (o["uid"] for o in document["metadata"].get("ownerReferences") or () if o.get("controller")), ""
         )
-        made = self._like_before(owner, document) if kind is PODS and owner else None
+        made = self._templates.like_before(owner, document) if kind is PODS and owner else None
         if made is None:
             made = self._made(kind, document, namespace)
             if kind is PODS and owner:
-                self._templates[owner] = (document, made)
+                self._templates.note(owner, document, made)
         metadata = made["metadata"]
         prefix = metadata.get("generateName")
         asked = document["metadata"].get("name")
@@ -209,27 +222,15 @@ class Objects:
             raise errors.AlreadyExists.object(kind, metadata["name"])
         return self._store(hub_of(kind), made)
 
-    def _like_before(self, owner: str, document: Document) -> Document | None:
-        """Return another pod like the one its owner asked for last, if it asks for the same."""
-        last = self._templates.get(owner)
-        if last is None or last[0]["spec"] != document["spec"]:
-            return None
-        asked, made = last
-        for name in ("labels", "annotations", "finalizers", "generateName", "ownerReferences"):
-            if asked["metadata"].get(name) != document["metadata"].get(name):
-                return None
-        kept = {key: value for key, value in made["metadata"].items() if key != "name"}
-        status = made["status"]
-        if "conditions" in status:  # a condition says when it was set
-            return None
-        return {**made, "metadata": kept}
-
     def _made(self, kind: Kind, document: Document, namespace: str) -> Document:
         """Take a new object through the stages of a write, without those that need a server."""
         new: Document = copied(document)
         if kind.namespaced:
             namespace = namespace or new["metadata"].get("namespace") or "default"
-        write = Creation(WriteRequest(kind, namespace, "", _USER, "", owned=True), new)
+        return self._through_stages(Creation(WriteRequest(kind, namespace, "", _USER, "", owned=True), new))
+
+    def _through_stages(self, write: ObjectWrite) -> Document:
+        """Return what the stages of a write make of its object."""
         write.identify()
         write.complete(self.now)
         self._admission.mutate(write.begin_admission())
@@ -241,6 +242,32 @@ class Objects:
         return write.new
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, kind: Kind, configuration: Document, manager: str) -> Document:
+        """Create or change an object by a forced server-side apply; raises what the server answers."""
+        hub, metadata = hub_of(kind), configuration["metadata"]
+        namespace, name = metadata.get("namespace", "") if kind.namespaced else "", metadata["name"]
+        old = self.find(hub, namespace, name)
+        live = None
+        if old is not None:
+            live = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(old)}
+            if kind is not hub:
+                live = conversion.from_storage(kind, live)
+        new = server_side.apply_configuration(
+            live, copied(configuration), kind, manager=manager, force=True, subresource="", now=self.now
+        )
+        request = WriteRequest(kind, namespace, name, _USER, manager, owned=True, patched=True)
+        if old is None or live is None:
+            return self._store(hub, self._through_stages(Creation(request, new)))
+        revision = int(old["metadata"]["resourceVersion"])
+        write = Replacement(request, new, live, KeyValue("", b"", revision, revision))
+        new = self._through_stages(write)
+        if new == write.old:
+            return old
+        if write.is_last:
+            self._remove(hub, old)
+            return new
+        return self._store(hub, new)
 
     def patch(
         self,
@@ -264,6 +291,9 @@ class Objects:
                 raise errors.Conflict.object(kind, name)
         if subresource == "status" and patch_type in (MERGE_PATCH, STRATEGIC_MERGE_PATCH):
             return self.update(kind, old, self._with_status(kind, old, patch, patch_type), subresource)
+        if kind is PODS and patch_type == MERGE_PATCH and patch.keys() == {"metadata"}:
+            metadata = merge_patch.merge(copied(old["metadata"]), copied(patch["metadata"]))
+            return self.update(kind, old, {**old, "metadata": metadata}, subresource)
         if patch_type == MERGE_PATCH:
             new = merge_patch.merge(copied(old), copied(dict(patch)))
         elif patch_type == STRATEGIC_MERGE_PATCH:
@@ -333,7 +363,7 @@ class Objects:
         if alike is not None and alike[0] is before and alike[1] == pod["status"]:
             pod["status"] = alike[1]
         else:
-            if len(self._bound_statuses) >= _MOST_SHARED:
+            if len(self._bound_statuses) >= MOST_STATUSES:
                 self._bound_statuses.clear()
             self._bound_statuses[id(before)] = (before, pod["status"])
         self._store(PODS, pod)
@@ -379,16 +409,26 @@ class Objects:
 
     def mark_and_delete(self, pod: Document, condition: Document | None) -> None:
         """Set a condition of *pod* and start its end, in one write."""
-        new = _own_parts(pod)
+        new = {**pod, "metadata": dict(pod["metadata"])}
         if condition is not None:
-            status = new.setdefault("status", {})
-            others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
-            status["conditions"] = [*others, condition]
+            new["status"] = self._marked(pod.get("status"), condition)
         _, pending, grace = begin_deletion(PODS, new, None, self.now)
         if new != pod:
             self._store(PODS, new)
         if not pending and not new["metadata"].get("finalizers") and grace <= 0:
             self._remove(PODS, new)
+
+    def _marked(self, before: Document | None, condition: Document) -> Document:
+        """Return a status with a condition set in it, the same one for all pods that shared it before."""
+        alike = self._marked_statuses.get(id(before))
+        if alike is None or alike[0] is not before or alike[1] != condition:
+            if len(self._marked_statuses) >= MOST_STATUSES:
+                self._marked_statuses.clear()
+            old = (before or {}).get("conditions") or ()
+            conditions = [*(c for c in old if c.get("type") != condition["type"]), condition]
+            alike = (before, condition, {**(before or {}), "conditions": conditions})
+            self._marked_statuses[id(before)] = alike
+        return alike[2]
 
     def evict(self, namespace: str, name: str) -> None:
         """Delete a pod unless a disruption budget forbids it; raises TooManyRequests."""
@@ -434,7 +474,7 @@ def first_objects() -> Iterator[tuple[Kind, Document]]:
 def key_of(document: Document) -> ObjectKey:
     """Return the name of an object within its collection."""
     metadata = document["metadata"]
-    return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+    return _new_key(ObjectKey, (metadata.get("namespace", ""), metadata["name"]))
 
 
 def _own_parts(document: Document) -> Document:

@@ -26,7 +26,7 @@ from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.decision_log import DecisionLog
 from weir.scheduler.framework import Diagnosis
 from weir.scheduler.metrics import SchedulerMetrics
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import SeatedPods
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption_eviction import Budget
 from weir.scheduler.queue import QueuedPod
@@ -50,7 +50,7 @@ class ForecastScheduler(ScheduleOne):
         shared: Mapping[Kind, Cache[Any]],
         gates: Gates,
         seed: int,
-        seats: Mapping[str, Mapping[str, PodClass]],
+        seats: Mapping[str, SeatedPods],
     ) -> None:
         self.client, self.gates, self.clock = client, gates, timeline
         self._timeline = timeline
@@ -87,8 +87,9 @@ class ForecastScheduler(ScheduleOne):
                 self._follow(objects, informer, view)
         self.state.informers.listen()
         self.informers["namespaces"].cache.listen(self.state.namespace_changed)
-        self.informers["nodes"].cache.listen(self._then_look(self.state.node_changed))
+        # Pods first: they are counted on their nodes together, when these come.
         self.informers["pods"].cache.listen(self._then_look(self.state.pod_changed))
+        self.informers["nodes"].cache.listen(self._then_look(self.state.node_changed))
 
     def _ignore(self, problem: Problem) -> None:
         """A rule that cannot be applied says so where rules are checked."""

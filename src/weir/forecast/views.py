@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from weir.client.cache import Cache
 from weir.controllers.runtime.listers import decoder, prepare
 from weir.controllers.runtime.views import Node, ObjectMeta, Pod, PodSpec, PodStatus
-from weir.forecast.objects import Objects, key_of
+from weir.forecast.objects import MOST_STATUSES, Objects, key_of
 from weir.objects.core import read
 from weir.objects.kind import Kind
 
@@ -26,7 +26,7 @@ _CHANGING: Final = {
     "generation": "generation",
 }
 _UNSEEN: Final = frozenset({"deletionGracePeriodSeconds", "managedFields"})
-_MOST_SHARED: Final = 65_536
+_MOST_SPECS: Final = 65_536
 
 
 class Views:
@@ -71,7 +71,7 @@ class Views:
         alike = self._specs.get(key)
         if alike is not None and _same_but_node(alike[0], document):
             return replace(alike[1], node_name=document.get("nodeName", ""))
-        if len(self._specs) >= _MOST_SHARED:
+        if len(self._specs) >= _MOST_SPECS:
             self._specs.clear()
         view = read(PodSpec, document)
         self._specs[key] = (document, view)
@@ -81,7 +81,7 @@ class Views:
         """Return the view of a status, which pods that came to it at one instant share."""
         alike = self._statuses.get(id(document))
         if alike is None or alike[0] is not document:
-            if len(self._statuses) >= _MOST_SHARED:
+            if len(self._statuses) >= MOST_STATUSES:
                 self._statuses.clear()
             alike = self._statuses[id(document)] = (document, read(PodStatus, document))
         return alike[1]

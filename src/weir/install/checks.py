@@ -5,18 +5,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from weir import errors
 from weir.client.api import Client
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 
 _MOST_NAMES: Final = 3
 SELF_REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview")
 REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SubjectAccessReview")
-
-Document = dict[str, Any]
 
 
 class Verdict(enum.Enum):

@@ -24,7 +24,6 @@ from weir.lowering.tolerations import read_entry
 from weir.objects.kinds import by_kind
 
 _PODS: Final = by_kind("v1", "Pod")
-_NAMESPACES: Final = by_kind("v1", "Namespace")
 _WORKLOADS: Final = (
     ("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"),
     ("batch/v1", "CronJob"), ("v1", "ReplicationController"),

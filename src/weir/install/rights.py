@@ -64,6 +64,18 @@ RIGHTS: Final = (
         "keeps the label of the nodes that each lowered DaemonSet may use",
     ),
     Right(
+        "apps",
+        ("replicasets", "statefulsets"),
+        ("list",),
+        "finds, at its start, extended workloads whose pods were refused while no operator answered",
+    ),
+    Right(
+        "apps",
+        ("daemonsets/status", "replicasets/status", "statefulsets/status"),
+        ("patch",),
+        "lets their controllers look again at once: sets `observedGeneration` back by one",
+    ),
+    Right(
         "",
         ("persistentvolumes",),
         _WATCH,
@@ -76,7 +88,12 @@ RIGHTS: Final = (
         "counts the API servers: with several, bound pods get grace entries",
         names=(API_SERVERS,),
     ),
-    Right("", ("events",), ("create", "patch"), "says on pods and nodes what was lowered, refused or capped"),
+    Right(
+        "",
+        ("events",),
+        ("create", "patch"),
+        "says on nodes, workloads and their pods what was lowered, refused or capped",
+    ),
     Right(
         "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations",),

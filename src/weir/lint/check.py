@@ -1,4 +1,4 @@
-"""Runs lint rules on documents and locates each problem.
+"""Runs lint rules on documents, locates each problem and applies the edits of `--fix`.
 
 Inline comments disable rules: `# weir: ignore=W012` on the line of the finding or the line above it, several codes
 with commas, and `# weir: ignore` for all of them.
@@ -9,20 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
 
-from weir.customresources.definition import find_custom_kinds
+from weir.compat.customresources.definition import find_custom_kinds
+from weir.fields.documents import show_path
 from weir.gates import Gates
 from weir.lint.live import Troubles
 from weir.lint.rule import Finding, Problem, Rule, Severity
 from weir.lint.rules import RULES
 from weir.lint.subject import Facts, Subject
 from weir.objects.manifest import Document
-from weir.validate.unknown_fields import show_path
+from weir.objects.text_edits import TextEdit
+from weir.objects.text_edits import apply_edits as apply_to_text
 
 if TYPE_CHECKING:
-    from weir.policies.files import PolicyFiles
+    from weir.compat.policies.files import PolicyFiles
 
 _IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
 #: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
@@ -83,7 +85,7 @@ def _policies(policies: Iterable[Document], beside: Iterable[Document]) -> Polic
     found = [item.value for document in policies for item in document.items()]
     if not found:
         return None
-    from weir.policies.files import PolicyFiles
+    from weir.compat.policies.files import PolicyFiles
 
     return PolicyFiles(found, (item.value for item in beside))
 
@@ -192,3 +194,18 @@ def named_rules(names: Iterable[str]) -> list[Rule]:
             raise UnknownRule(f"unknown rule {name!r}; the rules are {known}")
         chosen.append(by_name[name.casefold()])
     return chosen
+
+
+def apply_edits(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
+    """Return *text* with the edits of *findings*, and how many were applied."""
+    begins = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    by_place = {(found.line, found.column): found.edit for found in reversed(list(findings)) if found.edit}
+    edits: list[TextEdit] = []
+    for (line, column), edit in sorted(by_place.items(), key=lambda each: each[0]):
+        if not 1 <= line < len(begins):
+            continue
+        start = begins[line - 1] + column - 1
+        free = not edits or edits[-1].end <= start
+        if free and text.startswith(edit.old, start):
+            edits.append(TextEdit(start, start + len(edit.old), edit.new))
+    return apply_to_text(text, edits), len(edits)

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from weir.customresources.definition import CustomKind, CustomKinds
+from weir.compat.customresources.definition import CustomKind, CustomKinds
+from weir.fields.documents import document_version, is_known_kind
 from weir.gates import Gates
 from weir.lint.live import Troubles
 from weir.lowering.originals import with_expression
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
+from weir.objects.envelope import mapping
 from weir.objects.manifest import Document
 from weir.objects.templates import TEMPLATE_PATHS, find_template
-from weir.validate.shape import document_version
-from weir.validate.unknown_fields import is_known_kind
 
 if TYPE_CHECKING:
-    from weir.policies.files import PolicyFiles
+    from weir.compat.policies.files import PolicyFiles
 
 V = TypeVar("V", bound=View)
 #: Tolerations of one object that rules look at: some compare each with all others, and with every taint.
@@ -77,7 +77,7 @@ class Subject:
 
     @cached_property
     def name(self) -> str:
-        metadata = _mapping(_mapping(self.value).get("metadata"))
+        metadata = mapping(mapping(self.value).get("metadata"))
         name = metadata.get("name") or metadata.get("generateName") or "(no name)"
         if not isinstance(name, str):
             name = self.written(("metadata", "name"))  # `y`, not True
@@ -87,7 +87,7 @@ class Subject:
     @cached_property
     def key(self) -> tuple[str, str, str]:
         """Kind, namespace and name, as a live cluster names it."""
-        metadata = _mapping(_mapping(self.value).get("metadata"))
+        metadata = mapping(mapping(self.value).get("metadata"))
         return self.kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
     @cached_property
@@ -104,7 +104,7 @@ class Subject:
 
     @cached_property
     def _pod_spec(self) -> Mapping[str, Any]:
-        return _mapping(_mapping(find_template(self.value)).get("spec"))
+        return mapping(mapping(find_template(self.value)).get("spec"))
 
     @cached_property
     def tolerations(self) -> list[tuple[Path, Toleration]]:
@@ -139,7 +139,7 @@ class Subject:
         """A Node's readable taints with their paths."""
         if self.kind != "Node":
             return []
-        entries = _mapping(_mapping(self.value).get("spec")).get("taints")
+        entries = mapping(mapping(self.value).get("spec")).get("taints")
         return list(_read_list(Taint, entries, ("spec", "taints")))
 
     @cached_property
@@ -147,7 +147,7 @@ class Subject:
         """Every matchExpressions requirement of node affinity, of pods and of volumes, with its path."""
         found: list[tuple[Path, NodeSelectorRequirement]] = []
         for path, term in self._terms():
-            entries = _mapping(term).get("matchExpressions")
+            entries = mapping(term).get("matchExpressions")
             found += _read_list(NodeSelectorRequirement, entries, (*path, "matchExpressions"))
         return found
 
@@ -158,14 +158,14 @@ class Subject:
         )
         if self.pod_spec_path is not None:
             path: Path = (*self.pod_spec_path, "affinity", "nodeAffinity")
-            affinity = _mapping(_mapping(self._pod_spec.get("affinity")).get("nodeAffinity"))
-            terms = _mapping(affinity.get(required)).get("nodeSelectorTerms")
+            affinity = mapping(mapping(self._pod_spec.get("affinity")).get("nodeAffinity"))
+            terms = mapping(affinity.get(required)).get("nodeSelectorTerms")
             yield from _enumerate(terms, (*path, required, "nodeSelectorTerms"))
             for at, weighted in _enumerate(affinity.get(preferred), (*path, preferred)):
-                yield (*at, "preference"), _mapping(weighted).get("preference")
+                yield (*at, "preference"), mapping(weighted).get("preference")
         elif self.kind == "PersistentVolume":
-            affinity = _mapping(_mapping(_mapping(self.value).get("spec")).get("nodeAffinity"))
-            terms = _mapping(affinity.get("required")).get("nodeSelectorTerms")
+            affinity = mapping(mapping(mapping(self.value).get("spec")).get("nodeAffinity"))
+            terms = mapping(affinity.get("required")).get("nodeSelectorTerms")
             yield from _enumerate(terms, ("spec", "nodeAffinity", "required", "nodeSelectorTerms"))
 
 
@@ -203,8 +203,8 @@ class Facts:
             nodes += 1
             for _, taint in subject.taints:
                 taints[Taint(taint.key, taint.value, taint.effect)] = None
-            metadata = _mapping(_mapping(subject.value).get("metadata"))
-            for key, value in _mapping(metadata.get("labels")).items():
+            metadata = mapping(mapping(subject.value).get("metadata"))
+            for key, value in mapping(metadata.get("labels")).items():
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
         known = {key: frozenset(values) for key, values in labels.items()}
@@ -226,10 +226,6 @@ class Facts:
             if (not toleration.key or toleration.key == taint.key)
             and (not toleration.effect or toleration.effect == taint.effect)
         ]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _enumerate(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

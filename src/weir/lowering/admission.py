@@ -132,6 +132,7 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     keys: list[str] = []
     if not old and len(cluster.rules.rules) < MOST_RULES:
         keys = crowded_keys(total, (*done.added, *done.left_out), originals)
+    if keys:
         marked = with_keys(marked, originals, keys)
         done = _completed(marked, originals, cluster)
     changed = {**marked, "spec": {**marked["spec"], "tolerations": done.tolerations}}
@@ -246,14 +247,14 @@ def _refusal(new: Document, template: Mapping[str, Any], at: str) -> Answer | No
             f"{{operator: CEL, value: {json.dumps(text, ensure_ascii=False)}}}",
         )
     if found := annotation_problems(template, at):
-        return Answer(code=_INVALID, message="; ".join(found)[:_LONGEST_MESSAGE])
+        return Answer(code=_INVALID, message="; ".join(found))
     tolerations = (with_annotated(template).get("spec") or {}).get("tolerations") or ()
     if sum(map(is_extended, tolerations)) > MOST_ORIGINALS:
         return Answer(
             code=_INVALID, message=f"{at}spec.tolerations: more than {MOST_ORIGINALS} extended entries"
         )
     found = template_problems(template, at)
-    return Answer(code=_INVALID, message="; ".join(found)[:_LONGEST_MESSAGE]) if found else None
+    return Answer(code=_INVALID, message="; ".join(found)) if found else None
 
 
 def _lost_expressions(
@@ -291,7 +292,7 @@ def respond(review: Mapping[str, Any], given: Answer) -> Document:
             "status": "Failure",
             "code": given.code,
             "reason": reason,
-            "message": given.message,
+            "message": given.message[:_LONGEST_MESSAGE],
         }
     elif given.document is not None:
         patch = list(json_patch(request.get("object") or {}, given.document))

@@ -68,10 +68,11 @@ def ended(tolerations: Sequence[Document], keys: Collection[str]) -> list[Docume
 
 def joined(rest: list[Document], grace: Mapping[str, int]) -> list[Document]:
     """Return *rest* with grace entries of these seconds by key; none where the user has the same entry."""
+    own = {entry["key"] for entry in rest if _is_grace(entry)}
     entries = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
         for key, seconds in grace.items()
-        if not any(_is_grace(entry) and entry["key"] == key for entry in rest)
+        if key not in own
     ]
     if not entries:
         return rest

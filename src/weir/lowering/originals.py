@@ -32,7 +32,9 @@ from weir.lowering.names import (
 from weir.lowering.tolerations import CEL, entry_for, is_extended, read_entry, read_originals
 from weir.lowering.triples import Triple
 from weir.objects.core import ViewError
+from weir.objects.envelope import mapping
 from weir.objects.templates import TEMPLATE_PATHS
+from weir.taints.notation import NODE_EFFECTS
 from weir.taints.toleration import tolerates
 
 Document = dict[str, Any]
@@ -43,7 +45,6 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 #: Where templates are, those included that DaemonSets and StatefulSets compare their own with.
 _TEMPLATES: Final = {**TEMPLATE_PATHS, "ControllerRevision": ("data", "spec", "template")}
 _MARKS: Final = frozenset({TOLERATIONS, REQUIREMENTS, KEY_ENTRIES})
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def raised(document: Any, *, keep_gate: bool = False) -> Any:
@@ -96,15 +97,15 @@ def _inside(document: Document, path: tuple[str, ...], change: Callable[[Documen
 
 
 def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document:
-    spec, metadata = template.get("spec"), _mapping(template.get("metadata"))
+    spec, metadata = template.get("spec"), mapping(template.get("metadata"))
     if not isinstance(spec, dict):
         return template
-    annotations = _mapping(metadata.get("annotations"))
+    annotations = mapping(metadata.get("annotations"))
     originals = read_originals(annotations)
     requirements = read_originals(annotations, REQUIREMENTS)
     changed = dict(spec)
     if originals and isinstance(spec.get("tolerations"), list):
-        broad = any(labelled_hash(str(key)) for key in _mapping(spec.get("nodeSelector")))
+        broad = any(labelled_hash(str(key)) for key in mapping(spec.get("nodeSelector")))
         entries = raised_tolerations(spec["tolerations"], originals, values=kind == "Pod", broad=broad)
         changed["tolerations"] = _without_annotated(entries, template)
         if entries and not changed["tolerations"]:  # the author wrote the annotation and no list
@@ -113,7 +114,7 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
         changed["affinity"] = _raised_affinity(spec["affinity"], requirements)
     _drop(changed, "nodeSelector", lambda name: not is_synthetic(name))
     if not keep_gate and isinstance(spec.get("schedulingGates"), list):
-        gates = [each for each in spec["schedulingGates"] if _mapping(each).get("name") != GATE]
+        gates = [each for each in spec["schedulingGates"] if mapping(each).get("name") != GATE]
         changed["schedulingGates"] = gates
         if not gates:
             del changed["schedulingGates"]
@@ -139,7 +140,7 @@ def raised_tolerations(
     result: list[Any] = []
     behind = ""
     for entry in split_keys(split_grace(tolerations)[0])[0]:
-        hash_ = marked_hash(str(_mapping(entry).get("key") or ""))
+        hash_ = marked_hash(str(mapping(entry).get("key") or ""))
         if hash_ in originals:
             behind = hash_
             result.append(originals[hash_])
@@ -180,7 +181,7 @@ def _is_broad(entry: Any, original: Document) -> bool:
     if not isinstance(entry, dict) or entry.get("operator") != "Exists" or entry.get("value"):
         return False
     key = "" if original.get("operator") == CEL else original.get("key") or ""
-    effects = (original["effect"],) if original.get("effect") else (*_EFFECTS, "")
+    effects = (original["effect"],) if original.get("effect") else (*NODE_EFFECTS, "")
     return (entry.get("key") or "") == key and (entry.get("effect") or "") in effects
 
 
@@ -217,7 +218,7 @@ def _raised_term(term: Document, requirements: Mapping[str, Document]) -> Docume
 
 
 def _original_requirement(requirement: Any, requirements: Mapping[str, Document]) -> Any:
-    found = _mapping(requirement)
+    found = mapping(requirement)
     hash_ = labelled_hash(str(found.get("key") or ""))
     if hash_ in requirements and found.get("operator") == "In" and found.get("values") == [LABEL_VALUE]:
         return requirements[hash_]
@@ -228,8 +229,8 @@ def _original_requirement(requirement: Any, requirements: Mapping[str, Document]
 
 
 def _raised_volume(volume: Document) -> Document:
-    metadata = _mapping(volume.get("metadata"))
-    requirements = read_originals(_mapping(metadata.get("annotations")), REQUIREMENTS)
+    metadata = mapping(volume.get("metadata"))
+    requirements = read_originals(mapping(metadata.get("annotations")), REQUIREMENTS)
     if not requirements:
         return volume
     place = ("spec", "nodeAffinity", "required")
@@ -313,7 +314,7 @@ def _is_stock_spelling(entry: Any) -> bool:
 def extended_entries(document: Any) -> Iterator[Document]:
     """Yield the extended tolerations of a pod or workload as it was written, in any spelling."""
     template = _template(document)
-    entries = _mapping(template.get("spec")).get("tolerations")
+    entries = mapping(template.get("spec")).get("tolerations")
     for entry in (*annotated_tolerations(template), *(entries if isinstance(entries, list) else ())):
         if isinstance(entry, dict) and (entry.get("expression") or is_extended(entry)):
             yield entry
@@ -329,15 +330,11 @@ def _template(document: Any) -> Mapping[str, Any]:
     kind = document.get("kind") if isinstance(document, dict) else None
     found: Any = document if isinstance(kind, str) and kind in TEMPLATE_PATHS else None
     for name in TEMPLATE_PATHS.get(str(kind), ()):
-        found = _mapping(found).get(name)
-    return _mapping(found)
+        found = mapping(found).get(name)
+    return mapping(found)
 
 
 # ── shapes that people may have broken ───────────────────────────────────────────────────────────
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _drop(holder: Document, name: str, keep: Callable[[str], bool]) -> None:
@@ -354,15 +351,15 @@ def _drop(holder: Document, name: str, keep: Callable[[str], bool]) -> None:
 
 def _keys(entries: Any) -> Iterator[str]:
     for entry in entries if isinstance(entries, list) else ():
-        yield str(_mapping(entry).get("key") or "")
+        yield str(mapping(entry).get("key") or "")
 
 
 def _selected(spec: Document) -> Iterator[str]:
     """Yield the label keys that the node affinity of a pod spec asks for."""
-    affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
-    terms = _mapping(affinity.get(_REQUIRED)).get("nodeSelectorTerms")
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    terms = mapping(affinity.get(_REQUIRED)).get("nodeSelectorTerms")
     preferred = affinity.get(_PREFERRED)
     for term in terms if isinstance(terms, list) else ():
-        yield from _keys(_mapping(term).get("matchExpressions"))
+        yield from _keys(mapping(term).get("matchExpressions"))
     for each in preferred if isinstance(preferred, list) else ():
-        yield from _keys(_mapping(_mapping(each).get("preference")).get("matchExpressions"))
+        yield from _keys(mapping(mapping(each).get("preference")).get("matchExpressions"))

@@ -8,8 +8,8 @@ from typing import Any, Final
 from weir.gates import EXTENDED
 from weir.lowering.names import requirement_hash
 from weir.taints.operators import find_in_affinity
-from weir.validate.core.node_selector import validate_node_selector_term
 from weir.validate.ratchet import Options
+from weir.validate.selectors import validate_node_selector_term
 
 _FIELDS: Final = frozenset({"key", "operator", "values"})
 _EVERY_FORM: Final = Options(frozenset(EXTENDED))

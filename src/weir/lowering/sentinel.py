@@ -12,7 +12,7 @@ import ipaddress
 from typing import Any, Final
 
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL, SENTINEL_GATE
-from weir.objects.never_runs import IMAGE, never_runs
+from weir.objects.templates import IMAGE, never_runs
 
 Document = dict[str, Any]
 

@@ -12,9 +12,13 @@ Annotations are users' to write: `read_originals` believes only what lowering it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import product
+from operator import itemgetter
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
 
 from weir.caches import bounded
 from weir.gates import ALL_FEATURES, EXTENDED, TOLERATION_COMPARISON, Gates
@@ -30,6 +34,7 @@ from weir.validate.core.tolerations import validate_tolerations
 from weir.validate.ratchet import Options
 
 Document = dict[str, Any]
+Each = TypeVar("Each")
 
 #: The stock spelling of an expression: this operator, and the expression as value.
 CEL: Final = "CEL"
@@ -41,6 +46,11 @@ MANY_ENTRIES: Final = MOST_ENTRIES // 2
 MOST_ORIGINALS: Final = 256
 LONGEST_ANNOTATION: Final = 256 * 1024
 _MOST_MATCHED: Final = 64
+#: Operators by which every cluster compares; without one it is Equal.
+_PLAIN: Final = frozenset({"", "Equal", "Exists"})
+#: Lists that are completed once for many pods, and the most bytes of one.
+_MOST_COMPLETED: Final = 32
+_LONGEST_COMPLETED: Final = 128 * 1024
 ENTRY_FIELDS: Final = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 #: What an unmodified cluster evaluates itself, without and with its own numeric operators.
@@ -97,19 +107,20 @@ def problems(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[str]:
             continue
         if entry.get("operator") != CEL:
             errors = validate_tolerations([dict(entry)], at, EVERY_FORM)
+            found += [str(error).replace(f"{at}[0]", f"{at}[{i}]") for error in errors]
         elif entry.get("key") or entry.get("effect"):
             found.append(f'{at}[{i}].operator: Invalid value: "CEL": {MIXED}')
-            continue
         elif not entry.get("value"):
             found.append(f"{at}[{i}].value: Required value: operator CEL needs an expression")
-            continue
         else:
-            errors = validate_tolerations([{"expression": entry["value"]}], at, EVERY_FORM)
-        found += [
-            str(error).replace(f"{at}[0].expression", f"{at}[{i}].value").replace(f"{at}[0]", f"{at}[{i}]")
-            for error in errors
-        ]
+            found += [f"{at}[{i}].value{text}" for text in _expression_problems(entry["value"])]
     return found
+
+
+@bounded(256, longest=4096)  # every pod of a workload asks the same
+def _expression_problems(expression: str) -> tuple[str, ...]:
+    errors = validate_tolerations([{"expression": expression}], "", EVERY_FORM)
+    return tuple(str(error).removeprefix("[0].expression") for error in errors)
 
 
 # ── the annotation ───────────────────────────────────────────────────────────────────────────────
@@ -238,13 +249,30 @@ def complete(
     >>> done.tolerations[1]
     {'key': 'sla', 'operator': 'Equal', 'value': '950', 'effect': 'NoExecute'}
     """
+    if not isinstance(triples, Table):
+        return _complete(tolerations, originals, dict.fromkeys(triples), native_numeric, bound)
+    matching = triples.matching(originals)
+    return triples.completed(
+        msgspec.json.encode((tolerations, originals, native_numeric, bound)),
+        matching,
+        lambda: _complete(tolerations, originals, matching, native_numeric, bound),
+    )
+
+
+def _complete(
+    tolerations: Sequence[Document],
+    originals: Mapping[str, Mapping[str, Any]],
+    matching: Iterable[Triple],
+    native_numeric: bool,
+    bound: bool,
+) -> Completed:
     slots = LoweredList(tolerations, originals, native_numeric)
     added: list[Triple] = []
     left_out: list[Triple] = []
     behind: dict[str, list[Document]] = {}
     beyond: dict[str, int | None] = {}
     room = MOST_ENTRIES - len(tolerations)
-    for triple in _each(triples, originals):
+    for triple in matching:
         hash_ = slots.needs_entry(triple)
         if not hash_:
             continue
@@ -292,18 +320,61 @@ def entry_for(triple: Triple, original: Toleration) -> Document:
 class Table(tuple[Triple, ...]):
     """The triples that exist. What a set of originals tolerates of them is worked out once for all their pods."""
 
+    #: What was found by hashes of originals, and for how many triples; shared with tables that have more of them.
+    _matching: dict[tuple[str, ...], tuple[int, Table]]
+    #: What lists were completed to by which of the tables of `_matching`.
+    _completed: dict[bytes, tuple[Table, Completed]]
+
+    def __new__(cls, triples: Iterable[Triple] = (), before: Table | None = None) -> Self:
+        """Return a table of *triples*; where these begin with all *before*, only the others are judged."""
+        made = super().__new__(cls, triples)
+        made._matching = {} if before is None else before._matching
+        made._completed = {} if before is None else before._completed
+        return made
+
     def matching(self, originals: Mapping[str, Mapping[str, Any]]) -> Table:
-        """Return those that one of *originals*, by hash, tolerates: the same object for the same originals."""
-        cache: dict[tuple[str, ...], Table] = self.__dict__.setdefault("_matching", {})
+        """Return those that one of *originals*, by hash, tolerates: the same object while these are the same."""
         hashes = tuple(originals)
-        if hashes not in cache:
-            while len(cache) >= _MOST_MATCHED:
-                del cache[next(iter(cache))]
-            read = [read_entry(entry) for entry in originals.values()]
-            matching = Table(each for each in self if any(_verdict(entry, each) for entry in read))
-            matching.__dict__["_matching"] = {hashes: matching}
-            cache[hashes] = matching
-        return cache[hashes]
+        found = self._matching.get(hashes)
+        judged, matching = (0, None) if found is None or found[0] > len(self) else found
+        if matching is not None and judged == len(self):
+            return matching
+        read: dict[str, list[Toleration]] = {}
+        for entry in map(read_entry, originals.values()):
+            read.setdefault(_key_of(entry), []).append(entry)
+        new = [
+            each for each in self[judged:] if any(_verdict(entry, each) for entry in _of_key(read, each.key))
+        ]
+        if new or matching is None:
+            matching = Table((*(matching or ()), *new))
+            matching._matching[hashes] = len(matching), matching
+        while len(self._matching) >= _MOST_MATCHED and hashes not in self._matching:
+            self._matching.pop(next(iter(self._matching)), None)
+        self._matching[hashes] = len(self), matching
+        return matching
+
+    def completed(self, pod: bytes, matching: Table, complete: Callable[[], Completed]) -> Completed:
+        """Return what *complete* gives for what a *pod* says; for pods of one workload that is done once."""
+        found = self._completed.get(pod)
+        if found is not None and found[0] is matching:
+            return found[1]
+        completed = complete()
+        if len(pod) <= _LONGEST_COMPLETED:
+            self._completed.pop(pod, None)
+            self._completed[pod] = matching, completed
+            while len(self._completed) > _MOST_COMPLETED:
+                self._completed.pop(next(iter(self._completed)), None)
+        return completed
+
+
+def _key_of(original: Toleration) -> str:
+    """Return the key that a taint must have for *original*, "" for any."""
+    return "" if original.expression else original.key
+
+
+def _of_key(found: Mapping[str, list[Each]], key: str) -> list[Each]:
+    """Return what is *found* for taints with *key*."""
+    return [*found.get(key, ()), *(found.get("", ()) if key else ())]
 
 
 def _each(triples: Iterable[Triple], originals: Mapping[str, Mapping[str, Any]]) -> Iterable[Triple]:
@@ -339,21 +410,26 @@ class LoweredList:
     ) -> None:
         self._gates = stock_gates(native_numeric)
         self.read = {hash_: read_entry(entry) for hash_, entry in originals.items()}
-        self._markers: list[tuple[int, str]] = []
-        self._exact: dict[Triple, tuple[int, int | None]] = {}
-        self._broad: list[tuple[int, Toleration]] = []
+        #: Places in the list by what a taint has to match, so that a long list is not read for every triple: markers
+        #: by key, `Equal` and `Exists` (value None) by key, value and effect, others by key and effect; "" is any.
+        self._markers: dict[str, list[tuple[int, str]]] = {}
+        self._first: dict[tuple[str, str | None, str], tuple[int, Toleration]] = {}
+        self._compared: dict[tuple[str, str], list[tuple[int, Toleration]]] = {}
         rest, self.grace = split_grace(tolerations)
         rest, self.keys = split_keys(rest)
         for i, entry in enumerate(rest):
-            key = entry.get("key") or ""
-            if hash_ := marked_hash(key):
+            if hash_ := marked_hash(entry.get("key") or ""):
                 if hash_ in self.read:
-                    self._markers.append((i, hash_))
-            elif key and entry.get("effect") and (entry.get("operator") or "Equal") == "Equal":
-                exact = Triple(key, entry.get("value") or "", entry["effect"])
-                self._exact.setdefault(exact, (i, entry.get("tolerationSeconds")))
+                    self._markers.setdefault(_key_of(self.read[hash_]), []).append((i, hash_))
+                continue
+            read = read_entry(entry)
+            if read.expression:
+                continue  # the cluster knows none
+            if read.operator in _PLAIN:
+                value = None if read.operator == "Exists" else read.value
+                self._first.setdefault((read.key, value, read.effect), (i, read))
             else:
-                self._broad.append((i, read_entry(entry)))
+                self._compared.setdefault((read.key, read.effect), []).append((i, read))
 
     def needs_entry(self, triple: Triple) -> str:
         """Return the hash of the marker that *triple* needs an entry behind, or ""."""
@@ -385,17 +461,25 @@ class LoweredList:
 
     def _marker(self, triple: Triple) -> tuple[int, str] | None:
         """Return place and hash of the first marker whose original tolerates *triple*."""
-        return next((each for each in self._markers if _verdict(self.read[each[1]], triple)), None)
+        places = _of_key(self._markers, triple.key)
+        return next((each for each in sorted(places) if _verdict(self.read[each[1]], triple)), None)
 
     def _decides(self, triple: Triple) -> tuple[int, int | None] | None:
         """Return place and seconds of the first entry that the cluster itself finds to tolerate *triple*."""
-        exact = self._exact.get(triple)
-        for i, entry in self._broad:
-            if exact is not None and exact[0] < i:
-                break
-            if tolerates(entry, triple.taint, self._gates):
-                return i, entry.toleration_seconds
-        return exact
+        fits = product((triple.key, ""), (triple.value, None), (triple.effect, ""))
+        entries = [self._first[each] for each in fits if each in self._first]
+        if self._compared:
+            for each in product((triple.key, ""), (triple.effect, "")):
+                entries += self._compared.get(each, ())
+        entries.sort(key=itemgetter(0))
+        return next(
+            (
+                (i, entry.toleration_seconds)
+                for i, entry in entries
+                if tolerates(entry, triple.taint, self._gates)
+            ),
+            None,
+        )
 
 
 def _lowered(tolerations: Sequence[Mapping[str, Any]]) -> tuple[list[Document], dict[str, Document]]:

@@ -16,7 +16,7 @@ from weir.lowering.names import PARTS
 from weir.lowering.webhooks import CONDITION_KEYS
 from weir.objects.core import Taint
 from weir.taints import wellknown
-from weir.validate.core.tolerations import EFFECTS
+from weir.taints.notation import NODE_EFFECTS
 from weir.values.names import check_label_key, check_label_value
 
 Document = dict[str, Any]
@@ -58,7 +58,7 @@ class Triple(NamedTuple):
     def valid(self) -> bool:
         """Whether an API server takes it: the form and length of key and value, and the effect."""
         return (
-            self.effect in EFFECTS
+            self.effect in NODE_EFFECTS
             and max(len(self.key), len(self.value)) <= _LONGEST
             and not check_label_key(self.key)
             and not check_label_value(self.value)

@@ -243,7 +243,6 @@ class PodSpec(View, frozen=True):
     host_network: bool | None = None
     host_users: bool | None = None
     priority: int | None = None
-    priority_class_name: str = ""
     preemption_policy: str | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
 

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Description", "describe"]
-
 _CLASS: Final = re.compile(
     r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |^\w|\Z)', re.S | re.M
 )

@@ -30,24 +30,6 @@ from weir.objects.manifest import ManifestError, TooManyValues, YamlDocument, re
 from weir.objects.strict_decoder import Unreadable, decode_exactly, printed
 from weir.values.quoting import quote
 
-__all__ = [
-    "as_json",
-    "check",
-    "check_values",
-    "copied",
-    "decode",
-    "decode_fast",
-    "may_have_duplicates",
-    "pairs_of",
-    "parse_yaml",
-    "read_documents",
-    "root_of",
-    "too_many_values",
-    "unrecognized",
-    "yaml_to_json",
-    "zero",
-]
-
 _SUMMARY_BYTES: Final = 30
 #: how Go's YAML reader begins when it reports keys
 YAML_PROBLEMS: Final = "yaml: unmarshal errors:"

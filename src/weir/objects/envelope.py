@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["envelope_problem"]
-
 _TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _MAPPINGS: Final = ("labels", "annotations")
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return *value* if it is a mapping, else an empty one: for reading documents that may be malformed."""
+    return value if isinstance(value, dict) else {}
 
 
 def envelope_problem(document: Any) -> str | None:

@@ -21,8 +21,6 @@ from weir.objects.strict_decoder import base64_problem, whole_number
 from weir.values.duration import format_duration, parse_duration
 from weir.values.quantity import parse_quantity
 
-__all__ = ["Refused", "convert"]
-
 
 class Refused(Exception):
     """The fast reader does not take this document; ask the exact one."""

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["AUTO_UPDATE", "EXEMPT", "GROUP", "Row", "mandatory_spec", "rows"]
-
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
 SCHEMA, LEVEL = "FlowSchema", "PriorityLevelConfiguration"
 EXEMPT, CATCH_ALL = "exempt", "catch-all"

@@ -12,19 +12,6 @@ from typing import Any, Final
 
 from weir.values.quoting import quote
 
-__all__ = [
-    "MOST_VALUES",
-    "Fraction",
-    "JsonError",
-    "Pairs",
-    "duplicate_fields",
-    "has_more_values_than",
-    "may_be_too_deep",
-    "parse_json",
-    "plain",
-    "too_deep",
-]
-
 #: Objects are a few dozen levels deep. Deeper text is refused, so that no walk ever runs out of stack.
 DEEPEST: Final = 200
 #: An object of 1.5 MiB, the largest that is stored, has some tens of thousands of values.

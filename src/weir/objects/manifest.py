@@ -23,11 +23,11 @@ from weir.objects.yaml_reader import (
     TooManyValues,
     YamlDocument,
     decode_text,
+    key_of,
     name_cause,
     place_of_mark,
     read_events,
 )
-from weir.objects.yaml_scalars import key_of
 
 __all__ = [
     "Document",

@@ -15,20 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 import msgspec
 from msgspec.structs import fields, replace
 
-from weir.objects.core import ObjectMeta, Pod, PodSpec, PodStatus, View, ViewError, Volume, read
+from weir.objects.core import ObjectMeta, Pod, PodSpec, PodStatus, ViewError, Volume, read
 from weir.objects.envelope import envelope_problem
 from weir.objects.requests import has_allocated_resources
-
-__all__ = [
-    "Json",
-    "SnapshotPod",
-    "SnapshotPods",
-    "like",
-    "read_pod",
-    "relevant_volumes",
-    "seated",
-    "templates",
-]
 
 Json: TypeAlias = bytes | msgspec.Raw
 
@@ -65,11 +54,10 @@ class SnapshotPods(Mapping[str, Pod]):
         entries: dict[str, SnapshotPod | Pod] = {}
         templates = _Templates()
         for source in sources:
-            pod, template = templates.of(source)
-            if not pod.metadata.name:
+            metadata, node_name, template = templates.of(source)
+            if not metadata.name:
                 raise ViewError("Pod: metadata.name is missing")
-            name = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
-            node_name = pod.spec.node_name
+            name = f"{metadata.namespace or 'default'}/{metadata.name}"
             entries[name] = SnapshotPod(source, name, nodes.setdefault(node_name, node_name), template)
         return cls(entries)
 
@@ -80,7 +68,9 @@ class SnapshotPods(Mapping[str, Pod]):
     @property
     def templates(self) -> Iterable[Pod]:
         """The distinct templates."""
-        return {id(template): template for _, template in map(_seat, self.entries.values())}.values()
+        seats = self.entries.values()
+        every = [entry.template if isinstance(entry, SnapshotPod) else entry for entry in seats]
+        return dict(zip(map(id, every), every, strict=True)).values()
 
     def __getitem__(self, key: str) -> Pod:
         entry = self.entries[key]
@@ -99,46 +89,47 @@ class SnapshotPods(Mapping[str, Pod]):
 # ── templates ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _outline(view: type[View], **own: object) -> Any:
-    """Return a twin of *view* that reads the fields *own*, each as its type, and keeps the JSON of all others."""
-    members = [
-        (each.name, own[each.name], msgspec.field(default=each.default, name=each.encode_name))
-        if each.name in own
-        else (each.name, msgspec.Raw, msgspec.field(default=msgspec.Raw(), name=each.encode_name))
-        for each in fields(view)
-    ]
-    return msgspec.defstruct(f"_{view.__name__}Outline", members, frozen=True, gc=False)
-
-
-def _types(view: type[View], *names: str) -> dict[str, object]:
-    hints = get_type_hints(view)
-    return {name: hints[name] for name in names}
-
-
-def _others(view: type[View], *names: str) -> Callable[[Any], tuple[msgspec.Raw, ...]]:
-    return attrgetter(*(each.name for each in fields(view) if each.name not in names))
-
-
-#: What pods of one template differ in, or what is not kept of a template as it stands.
+#: Of the metadata, what pods of one template differ in, or what is not kept of a template as it stands.
 _OWN_METADATA: Final = ("name", "uid", "namespace", "resource_version", "creation_timestamp", "annotations")
-_OWN_SPEC: Final = ("node_name", "volumes")
-_CONTAINERS: Final = ("containers", "init_containers")
-_metadata_of: Final = _others(ObjectMeta, *_OWN_METADATA)
-_spec_of: Final = _others(PodSpec, *_OWN_SPEC, *_CONTAINERS)
-_MetadataOutline: Final = _outline(ObjectMeta, **_types(ObjectMeta, *_OWN_METADATA))
-_SpecOutline: Final = _outline(PodSpec, **_types(PodSpec, *_OWN_SPEC))
+_HINTS: Final = get_type_hints(ObjectMeta)
+#: A twin of ObjectMeta that keeps the JSON of all other fields.
+_MetadataOutline: Final = msgspec.defstruct(
+    "_MetadataOutline",
+    [
+        (each.name, _HINTS[each.name], msgspec.field(default=each.default, name=each.encode_name))
+        if each.name in _OWN_METADATA
+        else (each.name, msgspec.Raw, msgspec.field(default=msgspec.Raw(), name=each.encode_name))
+        for each in fields(ObjectMeta)
+    ],
+    frozen=True,
+    gc=False,
+)
+_metadata_of: Final = attrgetter(
+    *(each.name for each in fields(ObjectMeta) if each.name not in _OWN_METADATA)
+)
 
 
 class _PodOutline(msgspec.Struct, frozen=True, gc=False):
     metadata: _MetadataOutline = _MetadataOutline()  # type: ignore[valid-type]
-    spec: _SpecOutline = _SpecOutline()  # type: ignore[valid-type]
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatus = PodStatus()
 
 
+class _OwnSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What pods of one template differ in."""
+
+    node_name: str = ""
+    hostname: str = ""
+    volumes: msgspec.Raw = msgspec.Raw()
+
+
 _decode_outline: Final = msgspec.json.Decoder(_PodOutline).decode
+_decode_own_spec: Final = msgspec.json.Decoder(_OwnSpec).decode
+_TEXT: Final = re.compile(rb'\s*:\s*"[^"\\]*"')
+_EPHEMERAL: Final = b'"ephemeral"'
 #: The name of the token volume stands in the mounts of every container, which no view has.
 _TOKEN: Final = b"kube-api-access-"
-_TOKEN_NAME: Final = re.compile(_TOKEN + b"[a-z0-9]{5}")
+_TOKEN_NAME: Final = re.compile(rb'"name":\s*"' + _TOKEN + rb'[a-z0-9]{5}"')
 #: So many pods are read before it is known whether their JSON repeats.
 _TRIED: Final = 20_000
 
@@ -155,20 +146,20 @@ class _Templates:
         self._by_json: dict[bytes, Pod] = {}
         self._tried = 0
 
-    def of(self, source: Json) -> tuple[Any, Pod]:
-        """Return a pod, or an outline of it with its own fields, and its template; raises ViewError."""
-        repeats = self._tried < _TRIED or len(self._by_json) * 2 < self._tried
+    def of(self, source: Json) -> tuple[ObjectMeta, str, Pod]:
+        """Return metadata of a pod, at least its own fields, its node, and its template; raises ViewError."""
         key = None
-        if repeats:
+        if self._tried < _TRIED or len(self._by_json) * 2 < self._tried:
             try:
                 outline = _decode_outline(source)
+                own = _decode_own_spec(outline.spec)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 pass  # read as a whole it is understood, or named
             else:
                 self._tried += 1
-                key = _json_key(outline)
+                key = _json_key(outline, own)
                 if key is not None and (template := self._by_json.get(key)) is not None:
-                    return outline, template
+                    return outline.metadata, own.node_name, template
         pod = read_pod(source)
         metadata, spec, status = shared = _template_parts(pod)
         encoded = _encode(shared)
@@ -177,34 +168,46 @@ class _Templates:
             template = self._by_view[encoded] = Pod(metadata=metadata, spec=spec, status=status)
         if key is not None:
             self._by_json[key] = template
-        return pod, template
+        return pod.metadata, pod.spec.node_name, template
 
 
-def _json_key(pod: Any) -> bytes | None:
-    """Return JSON that is the same only for pods of one template; None for a pod that is a template by itself.
+def _json_key(pod: Any, own: _OwnSpec) -> bytes | None:
+    """Return JSON that is the same only for pods of one template; None for a pod whose template is found otherwise.
 
     No byte of JSON is zero.
     """
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
-    volumes = relevant_volumes(pod) if spec.volumes else ()
-    if has_allocated_resources(pod) or (volumes and any(volume.ephemeral for volume in volumes)):
+    spec: bytes | None = bytes(pod.spec)
+    if own.node_name:
+        spec = _without(spec, b'"nodeName"')
+    if own.hostname:
+        spec = _without(spec, b'"hostname"')
+    if spec is None:
         return None
-    containers = b"\0".join((spec.containers, spec.init_containers))
-    if _TOKEN in containers:
-        containers = _TOKEN_NAME.sub(_TOKEN, containers)
-    return b"\0".join(
-        (
-            f"{metadata.namespace}\0{status.phase}\0{status.nominated_node_name}".encode(),
-            containers,
-            _encode(volumes) if volumes else b"",
-            *_metadata_of(metadata),
-            *_spec_of(spec),
-        )
+    volumes = bytes(own.volumes)
+    if _EPHEMERAL in volumes:  # whose claims are named after the pod
+        return None
+    if token := _TOKEN_NAME.search(volumes):
+        spec = spec.replace(token[0], _TOKEN)
+    status = pod.status
+    shared = (
+        _encode(_template_status(pod))
+        if has_allocated_resources(pod)
+        else f"{status.phase}\0{status.nominated_node_name}".encode()
     )
+    return b"\0".join((pod.metadata.namespace.encode(), shared, spec, *_metadata_of(pod.metadata)))
+
+
+def _without(spec: bytes | None, name: bytes) -> bytes | None:
+    """Return the JSON of *spec*, which has this text field, without it; None where the name may mean something else."""
+    at = -1 if spec is None else spec.rfind(name)
+    if spec is None or at < 0 or spec.find(name, 0, at) >= 0:  # a label of a selector may have the same name
+        return None
+    text = _TEXT.match(spec, at + len(name))
+    return None if text is None else spec[: max(spec.rfind(b",", 0, at), 0)] + spec[text.end() :]
 
 
 def _template_parts(pod: Pod) -> tuple[ObjectMeta, PodSpec, PodStatus]:
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    metadata, spec = pod.metadata, pod.spec
     volumes = relevant_volumes(pod)
     named = any(
         volume.ephemeral for volume in volumes
@@ -217,11 +220,15 @@ def _template_parts(pod: Pod) -> tuple[ObjectMeta, PodSpec, PodStatus]:
         creation_timestamp=None,
         annotations=None,
     )
+    return metadata, replace(spec, node_name="", volumes=volumes or None), _template_status(pod)
+
+
+def _template_status(pod: Pod) -> PodStatus:
+    """Return what decides about room; the template of a pod that was resized has all but its start."""
+    status = pod.status
     if has_allocated_resources(pod):
-        status = replace(status, start_time=None)
-    else:
-        status = PodStatus(phase=status.phase, nominated_node_name=status.nominated_node_name)
-    return metadata, replace(spec, node_name="", volumes=volumes or None), status
+        return replace(status, start_time=None)
+    return PodStatus(phase=status.phase, nominated_node_name=status.nominated_node_name)
 
 
 def relevant_volumes(pod: Pod) -> tuple[Volume, ...]:

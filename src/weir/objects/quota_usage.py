@@ -12,8 +12,7 @@ from typing import Any
 
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
-from weir.objects.pod_resources import Amounts, pod_total
-from weir.objects.resource_kinds import is_best_effort, is_extended_resource
+from weir.objects.pod_resources import Amounts, is_best_effort, is_extended_resource, pod_total
 from weir.values.quantity import find_quantity, parse_quantity
 
 POD = by_kind("v1", "Pod")

@@ -8,7 +8,7 @@ give the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -208,52 +208,6 @@ def host_ports(pod: Pod) -> Iterator[HostPort]:
         for port in container.ports or ():
             if port.host_port > 0:
                 yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
-
-
-def total_requests(pods: Sequence[Pod]) -> Amounts:
-    """Return the total requests of *pods*; equal requests are computed once."""
-    total: Amounts = {}
-    alike: dict[_Plain, int] = {}
-    for pod in pods:
-        plain = _plain(pod)
-        if plain is None:
-            add(total, pod_requests(pod))
-        else:
-            alike[plain] = alike.get(plain, 0) + 1
-    for plain, number in alike.items():
-        try:
-            amounts = _plain_requests(plain)
-        except RequestError:
-            amounts = {}
-            for pod in pods:  # says which pod it is
-                pod_requests(pod)
-        add(total, {resource: amount * number for resource, amount in amounts.items()})
-    return total
-
-
-#: Limits and requests of each container of a pod that has containers and nothing more to count.
-_Plain = tuple[tuple[tuple[tuple[str, str | int | float], ...], ...], ...]
-
-
-def _plain(pod: Pod) -> _Plain | None:
-    spec = pod.spec
-    if spec.init_containers or spec.overhead or spec.resources is not None:
-        return None
-    found = []
-    for container in spec.containers:
-        asked = container.resources
-        if asked is not None:
-            limits = tuple(asked.limits.items()) if asked.limits else ()
-            found.append((limits, tuple(asked.requests.items()) if asked.requests else ()))
-    return tuple(found)
-
-
-@bounded(8192, longest=4096)
-def _plain_requests(plain: _Plain) -> Amounts:
-    total: dict[str, int] = {}
-    for limits, requests in plain:
-        add(total, {**_read(dict(limits), ""), **_read(dict(requests), "")})
-    return _counted(total)
 
 
 def node_allocatable(node: Node) -> Mapping[str, int] | None:

@@ -15,8 +15,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["Field", "Shape", "Struct", "find_root", "struct", "struct_names"]
-
 #: Fields weir serves and Kubernetes 1.37 does not, in the notation of fields.json.
 ADDED: Final[dict[str, list[list[Any]]]] = {
     "core.v1.Toleration": [["expression", "string", "o"]],

@@ -20,8 +20,6 @@ from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.quantity import QuantityError, parse_quantity
 from weir.values.quoting import quote
 
-__all__ = ["Unreadable", "decode_exactly", "json_word", "zero_value"]
-
 _INTEGERS: Final = {
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},

@@ -1,4 +1,4 @@
-"""Paths of pod templates in workloads."""
+"""Paths of pod templates in workloads, and the placeholder container of pods that never start."""
 
 from __future__ import annotations
 
@@ -31,3 +31,15 @@ def find_template(document: Any) -> dict[str, Any] | None:
     for part in TEMPLATE_PATHS[kind]:
         document = document.get(part) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else None
+
+
+IMAGE: Final = "registry.k8s.io/pause:3.10"
+
+
+def never_runs(image: str = IMAGE, **more: Any) -> dict[str, Any]:
+    """Return the container; *more* are further fields of it.
+
+    >>> never_runs()
+    {'name': 'never-runs', 'image': 'registry.k8s.io/pause:3.10'}
+    """
+    return {"name": "never-runs", "image": image, **more}

@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from weir.objects.manifest import Document, ManifestError, read_manifest
-from weir.objects.yaml_scalars import key_of
+from weir.objects.yaml_reader import key_of
 
 #: A longer document is read again too slowly for every fix in it.
 _LONGEST: Final = 1_000_000

@@ -23,8 +23,6 @@ from weir.values.timestamp import (
     parse_timestamp,
 )
 
-__all__ = ["TimeError", "format_micro_time", "format_time", "parse_micro_time", "parse_time"]
-
 _as_kept: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
 
 

@@ -2,7 +2,8 @@
 
 A wing (weir.validate, weir.apiserver.strategies, weir.apiserver.printers) holds a module per API group, named after the
 group's first label (`core` for the group without a name). Where a group is large, it is a folder of modules named after
-the kinds: weir.validate.policy, weir.validate.core.pod. What a wing holds for a kind is named after the kind.
+the kinds: weir.validate.policy, weir.validate.core.pod. What a wing holds for a kind is named after the kind. Groups of
+which a wing has little share its module `small_groups`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BUILT_IN = frozenset((kind.group, kind.kind) for kind in KINDS)
 #: Kinds that stand beside another kind, with which they share their rules.
 _BESIDE: Final = {
+    "Binding": ("core", "pod"),
     "DeviceClass": ("resource", "resource_claim"),
+    "Endpoints": ("core", "service"),
     "Event": ("core", "event"),
-    "IPAddress": ("networking", "service_cidr"),
-    "IngressClass": ("networking", "ingress"),
-    "MutatingAdmissionPolicyBinding": ("admissionregistration", "mutating_admission_policy"),
+    "LimitRange": ("core", "resource_quota"),
+    "MutatingAdmissionPolicy": ("admissionregistration", "admission_policy"),
+    "MutatingAdmissionPolicyBinding": ("admissionregistration", "admission_policy"),
     "MutatingWebhookConfiguration": ("admissionregistration", "webhook_configuration"),
+    "ReplicationController": ("apps", "replica_set"),
     "ResourceClaimTemplate": ("resource", "resource_claim"),
-    "ValidatingAdmissionPolicyBinding": ("admissionregistration", "validating_admission_policy"),
+    "Secret": ("core", "config_map"),
+    "ValidatingAdmissionPolicy": ("admissionregistration", "admission_policy"),
+    "ValidatingAdmissionPolicyBinding": ("admissionregistration", "admission_policy"),
     "ValidatingWebhookConfiguration": ("admissionregistration", "webhook_configuration"),
 }
 
@@ -42,8 +48,8 @@ def snake_case(kind: str) -> str:
 def address(group: str, kind: str) -> tuple[str, str]:
     """Return the module of a kind's group, and that of the kind where the group is a folder.
 
-    >>> address("", "Pod"), address("resource.k8s.io", "DeviceTaintRule"), address("networking.k8s.io", "IngressClass")
-    (('core', 'pod'), ('resource', 'device_taint_rule'), ('networking', 'ingress'))
+    >>> address("", "Pod"), address("resource.k8s.io", "DeviceTaintRule"), address("", "Secret")
+    (('core', 'pod'), ('resource', 'device_taint_rule'), ('core', 'config_map'))
     """
     return _BESIDE.get(kind) or (group.partition(".")[0] or "core", snake_case(kind))
 

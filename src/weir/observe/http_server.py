@@ -10,6 +10,7 @@ server of its own, for watches, slices and pipelining (weir.apiserver.transport.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,10 +19,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
-from weir.observe.by_address import ByAddress
-from weir.observe.listener import Listener, listen
-
-__all__ = ["TEXT", "Answer", "Body", "Head", "Limits", "Refused", "Site", "serving"]
+from weir.observe.listener import ByAddress, Listener, listen
 
 TEXT: Final = "text/plain; charset=utf-8"
 _LONGEST_HEAD: Final = 16 * 1024
@@ -30,7 +28,11 @@ _MOST_HANDSHAKES: Final = 256
 _MOST_DIGITS: Final = 15  # of a length
 _PIECE: Final = 64 * 1024
 #: Headers that two readers must not understand differently.
-_ONCE: Final = frozenset({"content-length", "transfer-encoding"})
+_ONCE: Final = frozenset({"content-length", "transfer-encoding", "host"})
+_FRAMING: Final = _ONCE - {"host"}
+#: What may stand in a head: other control characters end a line or a text for some readers.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n$")
 _Tasks = ByAddress[asyncio.Task[Any]]
 
 
@@ -152,15 +154,16 @@ class Body:
         trailers = 0
         while True:
             try:
-                size = int((await self._reader.readline()).split(b";")[0].strip(), 16)
-            except ValueError:
+                line = await self._reader.readline()
+            except ValueError:  # longer than a head
                 raise Refused(400, "body") from None
-            if size < 0:
-                raise Refused(413, "body")
-            if size == 0:
+            if (chunk := _CHUNK.match(line)) is None:
+                raise Refused(400, "body")
+            if not (size := int(chunk[1], 16)):
                 break
             await self.read(size)
-            await self._reader.readexactly(2)
+            if await self._reader.readexactly(2) != b"\r\n":
+                raise Refused(400, "body")
         while True:
             try:
                 line = await self._reader.readline()
@@ -311,16 +314,20 @@ def read_head(head: bytes, certificate: Mapping[str, Any] = {}) -> Head:
     """
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
-    if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
+    if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1") or not words[1] or "\t" in first:
         raise Refused(400, "head", b"not an HTTP request")
     headers: dict[str, str] = {}
+    if any(map(_CONTROL.search, (first, *lines))):
+        raise Refused(400, "head")
     for line in filter(None, lines):
         name, colon, value = line.partition(":")
         name = name.lower()
-        if not colon or name != name.strip() or (name in headers and name in _ONCE):
+        if not name or not colon or name != name.strip() or (name in headers and name in _ONCE):
             raise Refused(400, "head")
         headers[name] = value.strip(" \t")
-    if headers.keys() >= _ONCE or headers.get("transfer-encoding", "chunked").lower() != "chunked":
+    if headers.keys() >= _FRAMING or headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        raise Refused(400, "head")
+    if words[2] == "HTTP/1.0" and "transfer-encoding" in headers:
         raise Refused(400, "head")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):

@@ -1,4 +1,4 @@
-"""Garbage collector and allocator settings of long-running processes.
+"""Garbage collector and allocator settings of a process.
 
 Requests, watches and decisions create few cycles, and each full collection walks everything long-lived. So objects
 alive at startup are frozen, and collections are rare.
@@ -12,8 +12,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
-
-__all__ = ["calm_collector", "collect_rarely", "return_memory", "trim_for_ever"]
 
 #: Objects made before the youngest are looked at, and how many such looks come before the older ones are.
 _THRESHOLDS: Final = (200_000, 20, 20)
@@ -31,13 +29,20 @@ _RARELY: Final = (10_000_000, 20, 100)
 
 
 @contextmanager
-def collect_rarely() -> Iterator[None]:
-    """Look for cycles rarely within a block: little of what is made has any, and each look walks all of it."""
+def collect_rarely(*, then: bool = True) -> Iterator[None]:
+    """Look for cycles rarely within a block: little of what is made has any, and each look walks all of it.
+
+    Without *then* there is no look when the block ends either, which suits a process that ends soon: what was made
+    joins the oldest objects unseen.
+    """
     before = gc.get_threshold()
     gc.set_threshold(*(max(pair) for pair in zip(before, _RARELY, strict=True)))
     try:
         yield
     finally:
+        if not then and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*before)
 
 

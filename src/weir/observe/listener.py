@@ -16,14 +16,79 @@ import errno
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from weir.observe.by_address import ByAddress
 from weir.observe.logs import Log
 
-__all__ = ["Listener", "listen"]
+# ── connection limit that evicts the oldest connection of the address with the most ──
+# One client that opens many connections loses its own, and other clients still get in.
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class ByAddress(Generic[Item]):
+    """At most *most* connections, of each address the oldest first.
+
+    >>> few = ByAddress[str](2)
+    >>> few.add("a", "first"), few.add("b", "other"), few.add("a", "second"), few.add("a", "third")
+    (None, None, 'first', 'second')
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+        self._of: dict[str, dict[Item, None]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter([item for items in self._of.values() for item in items])
+
+    def add(self, address: str, item: Item) -> Item | None:
+        """Take *item* in; return the one that has to go for it, which is forgotten."""
+        self._of.setdefault(address, {})[item] = None
+        self._count += 1
+        if self._count <= self._most:
+            return None
+        # the new connection counts too, so a repeated client evicts its own
+        largest, evicted = self._next_evicted()
+        self.discard(largest, evicted)
+        return evicted
+
+    def next_evicted(self) -> Item | None:
+        """Return the oldest item of the address with the most, None without items."""
+        return self._next_evicted()[1] if self._of else None
+
+    def _next_evicted(self) -> tuple[str, Item]:
+        largest = max(self._of, key=lambda address: len(self._of[address]))
+        return largest, next(iter(self._of[largest]))
+
+    def pop(self, *, newest: bool) -> Item:
+        """Take out the newest or the oldest item of the address whose turn it is; addresses take turns."""
+        address = next(iter(self._of))
+        items = self._of.pop(address)
+        item = next(reversed(items) if newest else iter(items))
+        del items[item]
+        self._count -= 1
+        if items:
+            self._of[address] = items  # behind the others
+        return item
+
+    def discard(self, address: str, item: Item) -> None:
+        """Forget *item*, if it is still here."""
+        items = self._of.get(address)
+        if items is not None and item in items:
+            del items[item]
+            self._count -= 1
+            if not items:
+                del self._of[address]
+
+
+# ── listening sockets with bounded TLS handshakes, shared by all servers ──
+
 
 log = Log("weir.listener")
 BACKLOG = 4096  # a connection beyond it is dropped, and its client tries again after a second
@@ -33,9 +98,7 @@ MOST_HANDSHAKES = 1024  # TLS handshakes in progress, each with some sixty kilob
 HANDSHAKES_A_TURN = 8  # started in one turn of the loop, each some tenths of a millisecond
 PAUSE_SECONDS = 0.005  # between looks at whether there is room for a handshake
 PEER_SECONDS = 10.0  # for a client to send its ClientHello, and to agree on TLS from then on
-RECEIVE_BYTES = (
-    64 << 10
-)  # of a connection that the system holds and one read returns, about: TLS copies them twice
+RECEIVE_BYTES = 32 << 10  # of a connection that the system holds and one read returns: TLS copies them twice
 SHUT_SECONDS = 0.5  # accepting pauses for so long without descriptors or memory
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _RECORD_HEAD = 5  # bytes of type, version and length before a TLS record
@@ -54,17 +117,19 @@ async def listen(
     context: ssl.SSLContext | None,
     *,
     most_handshakes: Callable[[], int] = lambda: MOST_HANDSHAKES,
+    shared: bool = False,
 ) -> Listener:
     """Listen at every address of *host*; raises OSError.
 
-    *most_handshakes* returns how many TLS handshakes may be in progress now.
+    *most_handshakes* returns how many TLS handshakes may be in progress now. A *shared* port may be listened at by
+    several processes of one user, among which the system divides connections.
     """
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in infos):
-            sockets.append(_bound(family, address))
+            sockets.append(_bound(family, address, shared=shared))
     except OSError:
         for opened in sockets:
             opened.close()
@@ -72,10 +137,12 @@ async def listen(
     return Listener(protocol, sockets, context, most_handshakes)
 
 
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+def _bound(family: int, address: tuple[Any, ...], *, shared: bool) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what it accepts has it too
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         if family == socket.AF_INET6:

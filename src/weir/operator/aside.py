@@ -1,7 +1,7 @@
 """Thread for evaluating many expressions, so that other webhook calls are answered meanwhile.
 
-A pod may have 256 expressions, and the table of taints 10,000 rows: evaluating all takes seconds. One thread works them
-off, one object at a time; work without expressions, and all work in virtual time, is done on the loop.
+A pod may have 256 extended tolerations, and the table of taints 10,000 rows: comparing all takes seconds. One thread
+works them off, one object at a time; work for few comparisons, and all work in virtual time, is done on the loop.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from queue import SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
 from weir.clock import Clock, RealClock
-from weir.lowering.tolerations import CEL
+from weir.lowering.tolerations import CEL, is_extended
 
 #: How long the loop evaluates before others get a turn.
 TURN_SECONDS: Final = 0.02
+#: Extended tolerations of one object that the loop holds against all known taints.
+FEW: Final = 16
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -79,9 +81,14 @@ def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> 
         done.set_exception(error)
 
 
-def has_expressions(tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether one of *tolerations* is an expression."""
-    return any(entry.get("operator") == CEL or entry.get("expression") for entry in tolerations)
+def takes_long(tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether meeting every taint takes *tolerations* long: one is an expression, or many are extended."""
+    extended = 0
+    for entry in tolerations:
+        if entry.get("operator") == CEL or entry.get("expression"):
+            return True
+        extended += is_extended(entry)
+    return extended > FEW
 
 
 class Turns:

@@ -1,9 +1,10 @@
 """The barrier before node writes: a node gets new taints once every pod that tolerates them says so in stock words.
 
 Spec: stock.md 6, in this order: the new triples into the table that all replicas share; this replica's copy of the pods
-up to date; entries for every pod bound here and every pending one; and, where a bound pod needs them against
-NoExecute, kube-controller-manager's own sign that it has seen the pods. Only then is the write admitted. Any replica
-can do it: what orders it with releases on another is the table and the pods' resourceVersions.
+up to date; entries for every pod bound here (for those it shows already, beside the table) and every pending one;
+and, where a bound pod needs them against NoExecute, kube-controller-manager's own sign that it has seen the pods. Only
+then is the write admitted. Any replica can do it: what orders it with releases on another is the table and the pods'
+resourceVersions.
 Nothing but NoExecute is waited for to the end, since no other taint takes a pod off its node; a pending pod whose entry
 comes a moment later is placed a moment later. Gated pods get entries too, although their release would add them: the
 patch makes a release that read the table too early fail with a conflict. When time runs out the work goes on, and the
@@ -17,7 +18,8 @@ forgotten.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from weir.client.cache import Cache, ObjectKey
@@ -31,7 +33,7 @@ from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.node_taints import NodeTaints
 from weir.operator.pending import PendingPods, key_of
-from weir.operator.sentinel import Sentinel
+from weir.operator.sentinel import Mark, Sentinel
 from weir.operator.views import LoweredPod
 
 #: Triples that were announced and that no node has, and how fast those come back that never came to one.
@@ -142,32 +144,46 @@ class Barrier:
             limit.cancel()
 
     async def _prepare(self, node: str, triples: tuple[Triple, ...], present: tuple[Triple, ...]) -> int:
-        await self._known.add(triples)
         evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
         if not evicting:
+            await self._known.add(triples)
             return await self._let_in(node, triples)
-        await self._sentinel.catch_up()
+        # Entries do no harm before the table has the triple: pods that are seen here already wait for nothing.
+        written, _ = await asyncio.gather(self._add(node, evicting, present), self._known.add(triples))
+        # One change of the sentinel for both: this replica sees every pod that was released without the table's
+        # triples, and kube-controller-manager shows that it has seen the patches.
+        mark = await self._sentinel.catch_up()
         pending = self._pending.complete(await self._pending.lacking(evicting, node), first=True)
         if len(evicting) < len(triples):
             self._pending.complete(await self._pending.lacking(triples, node))  # and nobody waits for these
-        written = await self._add(node, await self._bound_here(node, evicting), evicting, present)
+        written |= await self._add(node, evicting, present, written)
         # The sign is about pods that are bound: it need not wait for the others.
-        await _both(
-            self._confirm(node) if await self._unseen(node, evicting, written) else None,
-            asyncio.gather(*pending.values()),
+        await asyncio.gather(
+            self._confirm_seen(node, evicting, written, mark), asyncio.gather(*pending.values())
         )
         meanwhile = [(key, turn.result()) for key, turn in pending.items()]
         if any(result.node == node for _, result in meanwhile):  # bound before it was patched
             self._check_room(node, meanwhile)
             await self._confirm(node)
-        return sum(1 for _, result in (*written, *meanwhile) if result.added)
+        return sum(1 for _, result in (*written.items(), *meanwhile) if result.added)
+
+    async def _confirm_seen(
+        self, node: str, evicting: tuple[Triple, ...], written: Mapping[ObjectKey, Written], mark: Mark
+    ) -> None:
+        """Return when kube-controller-manager has seen the entries that save pods here, most of them with *mark*."""
+        if not await self._unseen(node, evicting, written):
+            return
+        self._check_apart(node)
+        await self._sentinel.confirm_mark(mark)
+        if await self._unseen(node, evicting, written):
+            await self._sentinel.confirm()
 
     async def _prepare_new(self, node: str, triples: tuple[Triple, ...], present: tuple[Triple, ...]) -> int:
         """Make the pods ready that are bound to a node which comes back under its name with evicting *triples*."""
-        written = await self._add(node, await self._bound_here(node, triples), triples, present)
+        written = await self._add(node, triples, present)
         if await self._unseen(node, triples, written):
             await self._confirm(node)
-        return sum(1 for _, result in written if result.added)
+        return sum(1 for result in written.values() if result.added)
 
     async def _let_in(self, node: str, triples: tuple[Triple, ...]) -> int:
         """Give pending pods their entries, and wait for that as long as a usual cluster takes: nobody is in danger."""
@@ -186,22 +202,32 @@ class Barrier:
             self._metrics.barriers_ahead.child().inc()
         return sum(1 for turn in over if turn.result().added)
 
-    async def _bound_here(self, node: str, evicting: tuple[Triple, ...]) -> list[tuple[LoweredPod, set[str]]]:
-        """Return the pods on the node that need a patch, each with the keys that it will have to leave for."""
+    async def _bound_here(
+        self, node: str, evicting: tuple[Triple, ...], written: Mapping[ObjectKey, Written]
+    ) -> list[tuple[LoweredPod, set[str]]]:
+        """Return the pods on the node that need a patch, each with the keys that it will have to leave for.
+
+        A copy that is no newer than what was *written* of the pod needs none.
+        """
         found = []
         for pod in list(self._pods.by_index("node", node)):
+            if (done := written.get(key_of(pod))) is not None and pod.version <= done.version:
+                continue
             leaves = await self._entries.overstays(pod, evicting, grace=True)
             if leaves or await self._entries.lacks(pod, evicting):
                 found.append((pod, leaves))
         return found
 
     async def _confirm(self, node: str) -> None:
+        self._check_apart(node)
+        await self._sentinel.confirm()
+
+    def _check_apart(self, node: str) -> None:
         if self.apart and not self._entries.grace_seconds:
             raise Unconfirmed(
                 f"kube-controller-manager runs without {self.apart}, so nobody can say whether pods on node {node} "
                 "are ready; let one kube-controller-manager run both, or the operator with --grace-seconds=10"
             )
-        await self._sentinel.confirm()
 
     def _check_room(self, node: str, written: Iterable[tuple[ObjectKey, Written]]) -> None:
         for key, result in written:
@@ -214,27 +240,31 @@ class Barrier:
     async def _add(
         self,
         node: str,
-        pods: list[tuple[LoweredPod, set[str]]],
         triples: tuple[Triple, ...],
         present: tuple[Triple, ...],
-    ) -> list[tuple[ObjectKey, Written]]:
+        before: Mapping[ObjectKey, Written] = MappingProxyType({}),
+    ) -> dict[ObjectKey, Written]:
+        """Give the pods that are seen on the node their entries, but for those that got them *before*."""
+
         async def one(pod: LoweredPod, leaves: set[str]) -> tuple[ObjectKey, Written]:
             every = (*present, *triples) if leaves else triples
             async with self._room:
                 return key_of(pod), await self._entries.add(pod, lambda: every, "barrier", leaves=leaves)
 
+        pods = await self._bound_here(node, triples, before)
         written = await asyncio.gather(*(one(*each) for each in pods))
         self._check_room(node, written)
-        return written
+        return dict(written)
 
     async def _unseen(
-        self, node: str, evicting: tuple[Triple, ...], written: list[tuple[ObjectKey, Written]]
+        self, node: str, evicting: tuple[Triple, ...], written: Mapping[ObjectKey, Written]
     ) -> bool:
         """Return whether a pod here is saved by an entry that kube-controller-manager may not have seen."""
-        if any(result.node == node for _, result in written):
+        confirmed = self._sentinel.confirmed
+        if any(result.node == node and result.version > confirmed for result in written.values()):
             return True
         for pod in list(self._pods.by_index("node", node)):
-            if pod.ended or pod.tolerations is None or pod.version <= self._sentinel.confirmed:
+            if pod.ended or pod.tolerations is None or pod.version <= confirmed:
                 continue
             if pod.tolerations.may_overstay:
                 return True
@@ -243,11 +273,6 @@ class Barrier:
                 if await self._entries.aside.run(pod.evaluates, extended_verdict, originals, triple):
                     return True
         return False
-
-
-async def _both(first: Awaitable[Any] | None, second: Awaitable[Any]) -> None:
-    """Wait for both; the failure of one does not wait for the other."""
-    await (asyncio.gather(first, second) if first is not None else second)
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:

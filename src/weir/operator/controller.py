@@ -26,7 +26,7 @@ from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
-from weir.operator.aside import Turns, has_expressions
+from weir.operator.aside import Turns, takes_long
 from weir.operator.coalesced import Coalesced
 from weir.operator.entries import Entries
 from weir.operator.keys_in_use import KeysInUse
@@ -38,8 +38,10 @@ from weir.operator.rules import Rules
 from weir.operator.views import LoweredPod
 
 NODES: Final = by_kind("v1", "Node")
-#: More than a bulk of pods is created with at once: what is shared by releases, the table, is read once for all.
-WORKERS: Final = 32
+#: Releases at once: enough to keep an API server busy, and few enough that a bulk of pods is created beside them.
+WORKERS: Final = 8
+#: Everything else at once. It waits in a queue of its own: a rule that is new or a start concerns every node.
+OTHERS: Final = 16
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
@@ -103,6 +105,7 @@ class Controller:
         self._known, self._entries, self._pending, self._metrics = known, entries, pending, metrics
         self._log = Log("weir.operator")
         self._queue: WorkQueue[Hashable] | None = None
+        self._releases: WorkQueue[Hashable] | None = None  #: pods that are held, which nothing else delays
         self._new: set[Triple] = set()  #: that not every pending pod is known to have been completed for
         #: Synthetic labels on nodes that nothing asks for, and since when.
         self._unused: dict[str, float] = {}
@@ -119,10 +122,13 @@ class Controller:
         That is a key as any other: whoever begins while the API server is away tries again until it is back.
         """
         queue: WorkQueue[Hashable] = WorkQueue(self._clock, longest_retry_seconds=10.0)
-        self._queue = queue
+        releases: WorkQueue[Hashable] = WorkQueue(self._clock, longest_retry_seconds=10.0)
+        self._queue, self._releases = queue, releases
         self._metrics.leader.set(1)
         tasks = [
-            asyncio.ensure_future(work(queue, self._reconcile, failed=self.failed)) for _ in range(WORKERS)
+            asyncio.ensure_future(work(each, self._reconcile, failed=self.failed))
+            for each, workers in ((releases, WORKERS), (queue, OTHERS))
+            for _ in range(workers)
         ]
         tasks += [asyncio.ensure_future(each) for each in (self._forget(), self._show_keys())]
         self._new.clear()
@@ -130,9 +136,10 @@ class Controller:
         try:
             await asyncio.gather(*tasks)
         finally:
-            self._queue = None
+            self._queue = self._releases = None
             self._metrics.leader.set(0)
             queue.close()
+            releases.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -144,7 +151,7 @@ class Controller:
         self._every_node()
         for pod in self._pods:
             if pod.lowered:
-                self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
+                self._add_pod(pod)
                 self._look_at_grace(pod)
 
     async def _record(self, triples: Iterable[Triple]) -> None:
@@ -197,11 +204,16 @@ class Controller:
         if self._queue is not None:
             self._queue.add_after(key, after)
 
+    def _add_pod(self, pod: LoweredPod) -> None:
+        queue = self._releases if pod.gated else self._queue
+        if queue is not None:
+            queue.add(PodKey(pod.metadata.namespace, pod.metadata.name))
+
     def _pod_changed(self, old: LoweredPod | None, new: LoweredPod | None) -> None:
         if self._queue is None:
             return
         if new is not None and new.lowered and not new.ended:
-            self._add(PodKey(new.metadata.namespace, new.metadata.name))
+            self._add_pod(new)
             self._look_at_grace(new)
         if old is not None and old.label and (new is None or new.ended or new.node != old.node):
             self._add(NodeKey(old.target))  # the label may have stayed for its sake
@@ -321,7 +333,7 @@ class Controller:
         tolerations = self._rules.tolerations_of(pod.label, pod.metadata.namespace)
         if node is None or tolerations is None:
             return False
-        expressions = has_expressions(tolerations)
+        expressions = takes_long(tolerations)
         return await self._entries.aside.run(expressions, may_run, tolerations, triples_of(node), False)
 
     async def label_nodes(self) -> None:
@@ -332,8 +344,8 @@ class Controller:
                 wrong.append(node)
             await turns.pause()
         self._warn_of_daemonsets()
-        for start in range(0, len(wrong), WORKERS):
-            await asyncio.gather(*(self._label(node) for node in wrong[start : start + WORKERS]))
+        for start in range(0, len(wrong), OTHERS):
+            await asyncio.gather(*(self._label(node) for node in wrong[start : start + OTHERS]))
 
     def _warn_of_daemonsets(self) -> None:
         for daemonset, tolerations in self._rules.daemonsets():
@@ -377,8 +389,7 @@ class Controller:
         raise errors.Conflict(f"node {name} is changed by others all the time")
 
     def _unknown(self, triples: tuple[Triple, ...]) -> list[Triple]:
-        known = set(self._known.known)
-        return [triple for triple in triples if triple not in known and not triple.conditional]
+        return [triple for triple in triples if not triple.conditional and triple not in self._known]
 
     async def _reconcile_node(self, name: str) -> None:
         node = self._nodes.get(ObjectKey("", name))
@@ -400,6 +411,6 @@ class Controller:
             if await self._entries.lacks(pod, triples) or await self._entries.overstays(
                 pod, _evicting(triples)
             ):
-                self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
+                self._add_pod(pod)
         await self._label(node)
         self._warn_of_daemonsets()

@@ -52,8 +52,6 @@ CONFIGURATIONS: Final[Mapping[str, Kind]] = {
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
 
-Document = dict[str, Any]
-
 
 class _Meta(TypedDict, total=False):
     name: Any

@@ -33,15 +33,14 @@ from weir.lowering.tolerations import (
 from weir.lowering.triples import Triple
 from weir.lowering.webhooks import LAST_APPLIED
 from weir.objects.kinds import by_kind
-from weir.operator.aside import Aside, has_expressions
+from weir.operator.aside import Aside, takes_long
 from weir.operator.metrics import OperatorMetrics
-from weir.operator.views import LoweredPod, Tolerations, version_of
+from weir.operator.views import LoweredPod, version_of
 from weir.taints.expression import STOPPED_REASON
 from weir.taints.expression import shared as shared_expressions
 
 PODS: Final = by_kind("v1", "Pod")
 _TRIES: Final = 10
-_MOST_COMPLETED: Final = 32
 
 Document = dict[str, Any]
 
@@ -72,13 +71,12 @@ class _State:
     deleting: bool
     tolerations: list[Document]
     originals: Mapping[str, Document]
-    shared: Tolerations | None = None  #: the same for all pods that say the same
 
     @classmethod
     def of_view(cls, pod: LoweredPod) -> _State:
         found = pod.tolerations
         entries, originals = (found.entries, found.originals) if found is not None else ([], {})
-        return cls(pod.metadata.resource_version, pod.node, pod.gates, pod.ended, entries, originals, found)
+        return cls(pod.metadata.resource_version, pod.node, pod.gates, pod.ended, entries, originals)
 
     @classmethod
     def of_document(cls, pod: Mapping[str, Any]) -> _State:
@@ -93,6 +91,16 @@ class _State:
         )
 
 
+def _workload(pod: Document) -> ObjectReference:
+    """Return what events about *pod* are recorded of: its controller, so that those of many pods are folded."""
+    metadata = pod["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            named = (owner["kind"], owner["name"], metadata["namespace"], owner["uid"], owner["apiVersion"])
+            return ObjectReference(*named)
+    return reference(pod, "Pod")
+
+
 class Entries:
     """Adds entries to stored pods."""
 
@@ -102,11 +110,21 @@ class Entries:
         #: How long a bound pod stays that a controller has not seen with its newest entry; 0: no grace.
         self.grace_seconds = 0
         self._giving_back: set[asyncio.Task[None]] = set()
-        self._completed: dict[Tolerations, tuple[Iterable[Triple], Completed]] = {}
 
     async def lacks(self, pod: LoweredPod, triples: Iterable[Triple]) -> tuple[Triple, ...]:
         """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
         return await self.aside.run(pod.evaluates, _lacks, pod, triples, self.native_numeric)
+
+    async def lacking(self, pods: Iterable[LoweredPod], triples: tuple[Triple, ...]) -> list[LoweredPod]:
+        """Return those of *pods* that lack one of *triples*; beside the loop all are judged in one go."""
+        groups: tuple[list[LoweredPod], list[LoweredPod]] = ([], [])
+        for pod in pods:
+            groups[pod.evaluates].append(pod)
+
+        def lack(some: list[LoweredPod]) -> list[LoweredPod]:
+            return [pod for pod in some if _lacks(pod, triples, self.native_numeric)]
+
+        return lack(groups[False]) + await self.aside.run(bool(groups[True]), lack, groups[True])
 
     async def overstays(
         self, pod: LoweredPod, evicting: Iterable[Triple], *, grace: bool = False
@@ -178,7 +196,7 @@ class Entries:
         stored = state.tolerations
         if leaves:
             before = closed(ended(state.tolerations, leaves), leaves)
-            state = replace(state, tolerations=before, shared=None)
+            state = replace(state, tolerations=before)
         done = await self._complete(state, triples)
         tolerations = done.tolerations
         change: Document = {"tolerations": tolerations} if tolerations != stored else {}
@@ -189,13 +207,8 @@ class Entries:
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
 
     async def _complete(self, state: _State, triples: Iterable[Triple]) -> Completed:
-        """Complete a pod's list; for pods of one workload, which lack the same, that is done once."""
-        shared = state.shared
-        last = None if shared is None else self._completed.get(shared)
-        if last is not None and last[0] is triples:
-            return last[1]
-        expressions = has_expressions(state.originals.values())
-        completed = await self.aside.run(
+        expressions = takes_long(state.originals.values())
+        return await self.aside.run(
             expressions,
             complete,
             state.tolerations,
@@ -204,12 +217,6 @@ class Entries:
             self.native_numeric,
             bound=bool(state.node),
         )
-        if shared is not None:
-            self._completed.pop(shared, None)
-            self._completed[shared] = triples, completed
-            while len(self._completed) > _MOST_COMPLETED:
-                del self._completed[next(iter(self._completed))]
-        return completed
 
     async def give_grace(self, pod: LoweredPod) -> None:
         """Give a bound pod time for the keys of its extended tolerations. Raises ApiError, Unreachable."""
@@ -247,15 +254,11 @@ class Entries:
         task.add_done_callback(self._giving_back.discard)
 
     def _report(self, pod: Document, done: Completed, release: bool) -> None:
-        about = reference(pod, "Pod")
+        about = _workload(pod)
         total = len(pod["spec"].get("tolerations") or ())
         if release:
             self._metrics.released.child().inc()
             self._metrics.entries.child().observe(total)
-            originals = len(read_originals(pod["metadata"].get("annotations")))
-            self._recorder.record(
-                about, "Normal", "Lowered", f"{originals} extended tolerations stand as {total} entries"
-            )
         if total >= MANY_ENTRIES and (release or total - len(done.added) < MANY_ENTRIES):
             self._recorder.record(about, "Warning", "ManyTolerations", many_entries(total))
         if done.left_out:

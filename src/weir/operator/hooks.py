@@ -28,18 +28,16 @@ from weir.lowering.daemonsets import daemonset_label
 from weir.lowering.templates import template_of
 from weir.lowering.tolerations import read_originals
 from weir.lowering.triples import Triple, listed, new_triples, triples_of
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
-from weir.operator.aside import Aside, has_expressions
+from weir.operator.aside import Aside, takes_long
 from weir.operator.barrier import Barrier, Busy, NoRoom, TimedOut, Unconfirmed
 from weir.operator.entries import Entries
 from weir.operator.known_triples import KnownTriples, NotRecorded
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.rules import Rules
 from weir.validate.core.node import validate_taints
-
-Document = dict[str, Any]
 
 #: Below the webhook's own limit, so that the writer gets a reason and not a broken connection.
 BARRIER_SECONDS: Final = 8.0
@@ -137,7 +135,7 @@ class Hooks:
             runs_here=self._rules.runs_here,
             announced=self._rules.announced,
         )
-        expressions = path == webhooks.POD_PATH and _has_expressions(request.get("object"))
+        expressions = path == webhooks.POD_PATH and _takes_long(request.get("object"))
         if path == webhooks.NODE_LABELS_PATH:
             expressions = self._rules.have_expressions
             if expressions:
@@ -241,12 +239,12 @@ def _not_shown(kind: str) -> Answer:
     return Answer(code=429, message=f"the cluster does not show this {kind} as the request has it, try again")
 
 
-def _has_expressions(pod: Any) -> bool:
+def _takes_long(pod: Any) -> bool:
     spec = pod.get("spec") if isinstance(pod, dict) else None
     tolerations = spec.get("tolerations") if isinstance(spec, dict) else None
     annotations = (pod.get("metadata") or {}).get("annotations") if isinstance(pod, dict) else None
     originals = read_originals(annotations if isinstance(annotations, dict) else None)
-    return has_expressions([*(tolerations if isinstance(tolerations, list) else ()), *originals.values()])
+    return takes_long([*(tolerations if isinstance(tolerations, list) else ()), *originals.values()])
 
 
 def _taints(node: Document) -> list[Document]:

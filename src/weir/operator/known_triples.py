@@ -50,6 +50,8 @@ from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.views import version_of
 
 CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
+#: Of a patch: the server keeps no owner for each row, which takes it longer than the rest of a large table.
+_UNTRACKED: Final[dict[str, Any]] = {"managedFields": [{}]}
 
 
 class NotRecorded(WeirError):
@@ -65,12 +67,23 @@ class _Part:
     rows: dict[Triple, str] = field(default_factory=dict)
     size: int = 0
 
+    def change(self, gone: Iterable[Row], came: Iterable[Row]) -> None:
+        """Take rows out, and others in."""
+        for row in gone:
+            del self.rows[row.triple]
+            self.size -= row.size
+        for row in came:
+            if row.triple not in self.rows:
+                self.size += row.size
+            self.rows[row.triple] = row.used
+
 
 class KnownTriples:
     """The table, as this replica last read or wrote it."""
 
     def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
         self._client, self._clock, self._namespace = client, clock, namespace
+        self._metadata = client.reading_metadata()
         self._parts = [_Part()]
         self._table: dict[Triple, str] = {}
         self._seen: dict[Triple, float] = {}  #: when the stamp of each row was first seen, by `monotonic`
@@ -85,13 +98,23 @@ class KnownTriples:
         self._log = Log("weir.operator")
         self.known = Table(WELL_KNOWN)
 
+    def __contains__(self, triple: Triple) -> bool:
+        return triple in self._table or triple in WELL_KNOWN
+
     async def _read(self) -> None:
         """Read the table as it is now, never an older one."""
-        first = await self._find(0)
-        others = await asyncio.gather(*(self._find(number) for number in range(1, part_count(first))))
-        self._take(first)
-        for number, part in enumerate(others, 1):
-            self._take(part, number)
+        first = await self._renew(0)
+        await asyncio.gather(*(self._renew(number) for number in range(1, part_count(first))))
+
+    async def _renew(self, number: int) -> dict[str, Any] | None:
+        """Read a part, its rows only where it has changed; return what says how many parts there are."""
+        shown = await self._metadata.find(CONFIG_MAPS, part_name(number), self._namespace)
+        version = version_of(((shown or {}).get("metadata") or {}).get("resourceVersion") or "")
+        if number < len(self._parts) and version and version == self._parts[number].version:
+            return shown
+        found = await self._find(number)
+        self._take(found, number)
+        return found
 
     async def _find(self, number: int) -> dict[str, Any] | None:
         return await self._client.find(CONFIG_MAPS, part_name(number), self._namespace)
@@ -103,21 +126,31 @@ class KnownTriples:
         part = self._parts[number]
         if version < part.version or (version and version == part.version):
             return  # an answer that was overtaken by a later one, or nothing new
-        part.version, part.read = version, read_rows(config_map, part.read)
-        part.rows = {row.triple: row.used for row in part.read.values()}
-        part.size = sum(row.size for row in part.read.values())
-        before, self._table = self._table, {}
-        for each in self._parts:
-            self._table |= each.rows
-        now = self._clock.monotonic()
-        self._seen = {
-            triple: self._seen[triple] if before.get(triple) == stamp else now
-            for triple, stamp in self._table.items()
-        }
-        self._written = {triple: at for triple, at in self._written.items() if triple in self._table}
-        new = self._table.keys() - before.keys()
-        if new or len(before) != len(self._table):
+        before, part.read = part.read, read_rows(config_map, part.read)
+        part.version = version
+        came = [row for key, row in part.read.items() if before.get(key) is not row]
+        gone = [before[key] for key in before.keys() - part.read.keys()]
+        part.change(gone, came)
+        self._look_at(dict.fromkeys(row.triple for row in (*gone, *came)))
+
+    def _look_at(self, changed: Iterable[Triple]) -> None:
+        """Bring the table up to date with what the parts say of *changed* triples."""
+        now, new, some_gone = self._clock.monotonic(), [], False
+        for triple in changed:
+            stamp = next((part.rows[triple] for part in reversed(self._parts) if triple in part.rows), None)
+            known = self._table.get(triple)
+            if stamp is None:
+                some_gone = some_gone or known is not None
+                for each in (self._table, self._seen, self._written):
+                    each.pop(triple, None)
+            elif stamp != known:
+                if known is None:
+                    new.append(triple)
+                self._table[triple], self._seen[triple] = stamp, now
+        if some_gone:
             self.known = Table((*WELL_KNOWN, *self._table))
+        elif new:
+            self.known = Table((*self.known, *new), self.known)
         for listener in self.listeners if new else ():
             listener(set(new))
 
@@ -194,7 +227,7 @@ class KnownTriples:
                 await self._patch_or_create(0, {"metadata": metadata})
 
     async def _patch(self, data: dict[str, str], number: int) -> dict[str, Any]:
-        return await self._patch_or_create(number, {"data": data})
+        return await self._patch_or_create(number, {"metadata": _UNTRACKED, "data": data})
 
     async def _patch_or_create(self, number: int, change: dict[str, Any]) -> dict[str, Any]:
         name = part_name(number)
@@ -226,7 +259,8 @@ class KnownTriples:
             if not rows:
                 continue
             patch = {
-                "metadata": {"resourceVersion": str(part.version)},  # nobody renewed a stamp meanwhile
+                # Only if nobody renewed a stamp meanwhile.
+                "metadata": {"resourceVersion": str(part.version), **_UNTRACKED},
                 "data": dict.fromkeys(map(table_key, rows)),
             }
             try:

@@ -11,7 +11,7 @@ from typing import Final
 from weir import errors
 from weir.client.api import Client
 from weir.objects.kinds import by_kind
-from weir.objects.never_runs import never_runs
+from weir.objects.templates import never_runs
 
 POD_TEMPLATES: Final = by_kind("v1", "PodTemplate")
 

@@ -20,7 +20,7 @@ from weir.operator.views import LoweredPod
 #: Patches at once: those that a node write waits for, and others.
 AT_ONCE: Final = 16
 BESIDE: Final = 4
-_IN_ONE_GO: Final = 250
+_IN_ONE_GO: Final = 100
 
 
 def key_of(pod: LoweredPod) -> ObjectKey:
@@ -42,14 +42,13 @@ class PendingPods:
 
         With *node* only those that may come there: a DaemonSet's pod is made for one node and is bound to no other.
         """
+        pods = [
+            pod for pod in self._pods.by_index("node", "") if not (node and pod.target) or pod.target == node
+        ]
         found: list[LoweredPod] = []
-        for number, pod in enumerate(list(self._pods.by_index("node", ""))):
-            if number % _IN_ONE_GO == _IN_ONE_GO - 1:
-                await asyncio.sleep(0)  # hooks are answered in between
-            if node and pod.target and pod.target != node:
-                continue
-            if await self._entries.lacks(pod, triples):
-                found.append(pod)
+        for first in range(0, len(pods), _IN_ONE_GO):
+            found += await self._entries.lacking(pods[first : first + _IN_ONE_GO], triples)
+            await asyncio.sleep(0)  # hooks are answered in between
         return found
 
     def complete(

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["decode_review"]
-
 Text = str | None
 Texts = dict[str, str] | None
 

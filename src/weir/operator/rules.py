@@ -18,7 +18,7 @@ from weir.lowering.key_rules import MOST_RULES, KeyRule
 from weir.lowering.names import REQUIREMENTS, daemonset_hash, label_key
 from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules, RunsHere
 from weir.lowering.tolerations import read_originals
-from weir.operator.aside import has_expressions
+from weir.operator.aside import takes_long
 from weir.operator.holds import Holds
 from weir.operator.views import LoweredPod
 
@@ -64,7 +64,7 @@ class Rules:
     def have_expressions(self) -> bool:
         """Whether a label of nodes depends on an expression."""
         rules = (rule.entries for rule in self.labels.rules.values())
-        return any(map(has_expressions, (*self.labels.daemonsets.values(), *rules)))
+        return any(map(takes_long, (*self.labels.daemonsets.values(), *rules)))
 
     def copy_for(self, node: str) -> tuple[LabelRules, RunsHere]:
         """Return the rules and who runs on *node* as they are now, for a thread to read while the loop changes them."""

@@ -34,6 +34,7 @@ from weir.operator.native import has_numeric
 from weir.operator.node_taints import NodeTaints
 from weir.operator.pending import PendingPods
 from weir.operator.precautions import Precautions
+from weir.operator.refused_pods import RefusedPods
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
 from weir.operator.stand_by import StandBy
@@ -178,6 +179,7 @@ class Operator:
             self.controller.failed,
             leads=lambda: bool(self.metrics.leader.value),
         )
+        self._refused = RefusedPods(client, clock)
         self._precautions.changed = self.controller.look_at_every_grace
         self._hooks = Hooks(
             clock,
@@ -234,7 +236,12 @@ class Operator:
             )
             tasks += [
                 asyncio.ensure_future(each)
-                for each in (self._precautions.run(), self._stand_by.run(), self._act())
+                for each in (
+                    self._precautions.run(),
+                    self._stand_by.run(),
+                    self._refused.run(),
+                    self._act(),
+                )
             ]
             await asyncio.gather(*tasks)
         finally:

@@ -2,7 +2,8 @@
 
 Spec: stock.md 7. Pods come in one order, by resourceVersion. So a component that shows a change of the sentinel pod has
 seen every pod written before it. This replica shows it in its own copy (`catch_up`); kube-controller-manager in the
-EndpointSlice that it writes (`confirm`). Many callers share one change. The counter is raised from the stored pod with
+EndpointSlice that it writes (`confirm`, or `confirm_mark` of a change that was made to catch up). Many callers share
+one change. The counter is raised from the stored pod with
 its resourceVersion, so that of several replicas none ever lowers it.
 """
 
@@ -38,6 +39,7 @@ class Mark(NamedTuple):
     counter: int
     version: int
     uid: str
+    lost: int  #: how many sentinels were seen to go before
 
 
 class Sentinel:
@@ -65,6 +67,7 @@ class Sentinel:
         self._lost = 0  #: how often a sentinel was seen to go: nobody will show what was written into it
         #: Every pod at or below this resourceVersion is known to kube-controller-manager.
         self.confirmed = 0
+        self._asked = 0  #: the last change whose confirmation was waited for
 
     async def ensure(self) -> None:
         """Make the pod and its Service where the installation has not, and these rights are given."""
@@ -84,6 +87,7 @@ class Sentinel:
 
     async def _raise(self) -> Mark:
         """Change the sentinel; return what was written."""
+        lost = self._lost
         known = self._pods.get(self._key)  # good enough for a first try: the server checks its version
         for _ in range(_TRIES):
             if known is None:
@@ -106,28 +110,37 @@ class Sentinel:
                 known = None
                 continue
             version = version_of(written["metadata"]["resourceVersion"])
-            return Mark(counter_of(ip), version, known.metadata.uid)
+            return Mark(counter_of(ip), version, known.metadata.uid, lost)
         raise errors.Conflict(f"pod {self._key} is changed by others all the time")
 
-    async def _catch_up(self) -> int:
-        return (await self._raised(lambda mark: self._own_version() >= mark.version)).version
+    async def _catch_up(self) -> Mark:
+        return await self._raised(lambda mark: self._own_version() >= mark.version)
 
-    async def _confirm(self) -> int:
+    async def _confirm(self) -> Mark:
+        return await self.confirm_mark(await self._raise())
+
+    async def confirm_mark(self, mark: Mark) -> Mark:
+        """Return when kube-controller-manager shows *mark*, or a later one where that sentinel is gone."""
         began = self._clock.monotonic()
-        self._metrics.confirms.child().inc()
-        mark = await self._raised(lambda mark: is_reached(self._shown(mark.uid), mark.counter))
+        if mark.version > self._asked:
+            self._asked = mark.version
+            self._metrics.confirms.child().inc()
+        mark = await self._raised(lambda mark: is_reached(self._shown(mark.uid), mark.counter), mark)
         self.confirmed = max(self.confirmed, mark.version)
         self._metrics.confirm_duration.child().observe(self._clock.monotonic() - began)
-        return mark.version
+        return mark
 
-    async def _raised(self, shown: Callable[[Mark], bool]) -> Mark:
-        """Change the sentinel and wait until that is *shown*; again with the next sentinel where it is replaced."""
+    async def _raised(self, shown: Callable[[Mark], bool], mark: Mark | None = None) -> Mark:
+        """Change the sentinel, unless *mark* was made already, and wait until that is *shown*.
+
+        Again with the next sentinel where it is replaced.
+        """
         while True:
-            lost = self._lost
-            mark = await self._raise()
-            await self._until(lambda: self._lost != lost or shown(mark))  # noqa: B023 (awaited here)
-            if shown(mark):
-                return mark
+            made = mark or await self._raise()
+            await self._until(lambda: self._lost != made.lost or shown(made))  # noqa: B023 (awaited here)
+            if shown(made):
+                return made
+            mark = None
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 

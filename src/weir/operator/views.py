@@ -18,7 +18,7 @@ from weir.lowering.names import GATE, GRACE, KEY_ENTRIES, REQUIREMENTS, TOLERATI
 from weir.lowering.taint_keys import keys_of
 from weir.lowering.tolerations import LoweredList, Table, read_originals
 from weir.lowering.triples import Triple
-from weir.operator.aside import has_expressions
+from weir.operator.aside import takes_long
 
 Document = dict[str, Any]
 _MOST_REMEMBERED: Final = 64
@@ -42,13 +42,16 @@ class Tolerations:
     only when a taint appears.
     """
 
-    __slots__ = ("__weakref__", "_complete_for", "_graced", "_lacks", "_raw", "keys", "originals")
+    __slots__ = (
+        "__weakref__", "_complete_for", "_graced", "_lacks", "_raw", "evaluates", "keys", "originals",
+    )  # fmt: skip
 
     def __init__(self, raw: bytes, originals: dict[str, Document]) -> None:
         self._raw, self.originals = raw, originals
         self._lacks: dict[Triple, bool] = {}  #: the list never changes, so neither does what it lacks
         self._complete_for: object = None
         self._graced: dict[int, bool] = {}
+        self.evaluates = takes_long(originals.values())  #: so that it is judged beside the loop
         self.keys = keys_of(originals.values())  #: of the taints that it may tolerate; None: any
 
     @property
@@ -114,8 +117,8 @@ class LoweredPod(msgspec.Struct, frozen=True):
 
     @property
     def evaluates(self) -> bool:
-        """Whether one of its originals is an expression."""
-        return self.tolerations is not None and has_expressions(self.tolerations.originals.values())
+        """Whether judging its originals takes long."""
+        return self.tolerations is not None and self.tolerations.evaluates
 
     @property
     def version(self) -> int:

@@ -1,10 +1,11 @@
-"""Best node for a pod with spread constraints, found per group of nodes instead of per node.
+"""Best node for a pod with spread constraints, found per place instead of per node.
 
-Spread constraints treat nodes alike that have the same values of the labels they name and no pod counted by hostname.
-The rows of a class are grouped by these values, with the best row per group, and the constraints are evaluated once
-per group. Rows with pods counted by hostname are groups of their own. Scores normalized over feasible nodes depend on
-which groups the constraints reject: if the highest raw score is in no remaining group, the result is None and all
-nodes are evaluated.
+Spread constraints treat nodes alike that have the same values of the labels they name and as many pods counted by
+hostname: they are one place. The rows of a class lie in their places, the best first. After a placement the rows that
+changed move, and the constraints are evaluated once per place, in plain numbers. Scores normalized over feasible nodes
+depend on which places the constraints reject: if the highest raw score is in no remaining place, the result is None
+and all nodes are evaluated. So they are where there are nearly as many places as nodes and, up to some thousand nodes,
+for the first of several pods of a class.
 
 Optimized form of weir.scheduler.cycle; tests/unit/scheduler/test_best_by_domain.py compares them; bench: the curve
 `placement` of `python -m bench growth`.
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,20 +24,30 @@ import numpy as np
 
 from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import SpreadPlugin
-from weir.scheduler.node_columns import Bools, Ids, Ints, Rows
+from weir.scheduler.node_columns import Ids, Ints, Rows
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.spread_constraints import HOSTNAME
 from weir.scheduler.resource_scores import RANK_BITS
 
-#: Up to this many nodes one look at all of them costs no more.
+#: Up to this many nodes one look at all of them costs no more than finding all places.
 LOOKS_AT_ALL: Final = 4_096
-#: Rows of a block, as a power of two: the best of a group is found through the best of its blocks.
-_BLOCK_BITS: Final = 5
-#: So many groups are always kept apart; beyond that, as many as there are rows for each of them.
-_FEW_GROUPS: Final = 64
-_ROWS_A_GROUP_BITS: Final = 3
+#: So many places are always kept apart; beyond that, as many as there are rows for each of them.
+_FEW_PLACES: Final = 64
+_ROWS_A_PLACE_BITS: Final = 3
 _MOST_GROUPINGS: Final = 16
+#: So many classes have their rows in places, at about 12 bytes a row.
+_MOST_IN_USE: Final = 64
+#: Up to so many changed rows are moved one by one; in a small cluster, those that the pod before has just changed.
+_FEW_ROWS: Final = 4
+_MANY_ROWS: Final = 256
+#: After so many moves all rows are put into their places anew, without what is left of the earlier ones.
+_MOST_MOVES: Final = 1_024
+#: So many of the best rows of a place are read at once.
+_READ: Final = 16
+_RANK_MASK: Final = (1 << RANK_BITS) - 1
+_BITS: Final = 62
 _INFEASIBLE: Final = -1
+_NONE: Final[Ids] = np.zeros(0, np.int32)
 
 
 class Best(NamedTuple):
@@ -48,24 +61,22 @@ class Best(NamedTuple):
 def best_by_domain(feasibility: Feasibility) -> Best | None:
     """Return the best row; None when all have to be looked at to know it, or there is none."""
     spread = feasibility.plugins.spread
-    if spread is None or len(feasibility.table) <= LOOKS_AT_ALL:
+    if spread is None:
         return None
     kept = feasibility.kept_by_domain
     if kept is None:
-        kept = feasibility.kept_by_domain = _Groups(feasibility, *spread)
-    assert isinstance(kept, _Groups)
+        kept = feasibility.kept_by_domain = _Places(feasibility, *spread)
+    assert isinstance(kept, _Places)
     return kept.best()
 
 
 @dataclass(frozen=True)
 class _Grouping:
-    """The rows of a table by the values of some labels; blocks of rows belong to one group each."""
+    """The rows of a table by the values of some labels."""
 
     group: Rows  #: of every row
-    place: Rows  #: of every row, in the order of groups
-    row: Rows  #: of every place, -1 where a block is not full
-    first_block: Rows  #: of every group
     labels: Mapping[str, Ids]  #: of every group
+    numbers: Mapping[str, list[int]]  #: the same as plain numbers
 
     @staticmethod
     def of(table: NodeTable, keys: tuple[str, ...]) -> _Grouping | None:
@@ -73,154 +84,217 @@ class _Grouping:
         size = table.size
         group: Rows = np.zeros(size, np.int64)
         first: Rows = np.zeros(min(size, 1), np.int64)
-        columns = {key: _ids(table, key, slice(0, size)) for key in keys}
+        columns = {key: _ids(table, key) for key in keys}
         for ids in columns.values():
             mixed = group * (int(ids.max(initial=-1)) + 2) + ids + 1
             _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
-            if len(first) > max(_FEW_GROUPS, size >> _ROWS_A_GROUP_BITS):
+            if len(first) > _most_places(size):
                 return None
-        members = np.bincount(group, minlength=len(first))
-        blocks = (members + (1 << _BLOCK_BITS) - 1) >> _BLOCK_BITS
-        first_block = np.cumsum(blocks) - blocks
-        ordered = np.argsort(group, kind="stable")
-        gaps = (first_block << _BLOCK_BITS) - (np.cumsum(members) - members)
-        place = np.empty(size, np.int64)
-        place[ordered] = np.arange(size) + gaps[group[ordered]]
-        row = np.full(int(blocks.sum()) << _BLOCK_BITS, -1, np.int64)
-        row[place] = np.arange(size)
-        return _Grouping(group, place, row, first_block, {key: ids[first] for key, ids in columns.items()})
+        labels = {key: ids[first] for key, ids in columns.items()}
+        return _Grouping(group, labels, {key: ids.tolist() for key, ids in labels.items()})
 
 
-def _ids(table: NodeTable, key: str, rows: slice | Rows) -> Ids:
-    ids = table.label(key).ids[rows]
+def _most_places(rows: int) -> int:
+    return max(_FEW_PLACES, rows >> _ROWS_A_PLACE_BITS)
+
+
+def _ids(table: NodeTable, key: str) -> Ids:
+    ids = table.label(key).ids[: table.size]
     return np.where(ids >= 0, 0, -1).astype(np.int32) if key == HOSTNAME else ids
 
 
-_groupings: WeakKeyDictionary[NodeTable, dict[tuple[str, ...], tuple[tuple[int, int], _Grouping | None]]] = (
-    WeakKeyDictionary()
-)
+class _Shared:
+    """What the classes of one table share."""
+
+    def __init__(self) -> None:
+        self._groupings: dict[tuple[str, ...], tuple[tuple[int, int], _Grouping | None]] = {}
+        #: whose rows are in their places, those found last at the end
+        self._in_use: WeakKeyDictionary[_Places, None] = WeakKeyDictionary()
+
+    def grouping_of(self, table: NodeTable, keys: tuple[str, ...]) -> _Grouping | None:
+        """Return the rows grouped by *keys*, kept for all classes while no node changes."""
+        known = self._groupings.get(keys)
+        if known is None or known[0] != table.nodes_version:
+            if len(self._groupings) >= _MOST_GROUPINGS:
+                self._groupings.clear()  # topology keys are the pods' to choose
+            known = self._groupings[keys] = (table.nodes_version, _Grouping.of(table, keys))
+        return known[1]
+
+    def use(self, places: _Places) -> None:
+        """Keep *places*, and forget those found longest ago where there are many."""
+        self._in_use.pop(places, None)
+        self._in_use[places] = None
+        if len(self._in_use) > _MOST_IN_USE:
+            oldest = next(iter(self._in_use))
+            del self._in_use[oldest]
+            oldest.forget()
 
 
-def _grouping_of(table: NodeTable, keys: tuple[str, ...]) -> _Grouping | None:
-    """Return the rows grouped by *keys*, kept for all classes while no node changes."""
-    kept = _groupings.setdefault(table, {})
-    known = kept.get(keys)
-    if known is None or known[0] != table.nodes_version:
-        if len(kept) >= _MOST_GROUPINGS:
-            kept.clear()  # topology keys are the pods' to choose
-        known = kept[keys] = (table.nodes_version, _Grouping.of(table, keys))
-    return known[1]
+_shared: WeakKeyDictionary[NodeTable, _Shared] = WeakKeyDictionary()
 
 
-class _Groups:
-    """The rows of one class by group, kept up to date with its feasibility."""
+class _Place:
+    """The rows of one group on which equally many pods are counted by hostname."""
+
+    __slots__ = ("_came", "_keys", "_read", "count", "group", "taking")
+
+    def __init__(self, group: int, count: int, keys: Ints | None = None) -> None:
+        """*keys* are those of rows that take the pod, in ascending order."""
+        self.group, self.count = group, count
+        self.taking = 0 if keys is None else len(keys)  #: rows that take the pod
+        self._keys = keys
+        self._read: list[int] = []  #: the best of them, the best one last
+        self._came: list[int] = []  #: a heap of the keys below zero of rows that came later
+
+    def add(self, key: int) -> None:
+        """Take in a row that came."""
+        self.taking += 1
+        heappush(self._came, -key)
+
+    def best(self, moved: _Moved) -> int:
+        """Return the best key of the rows that are here; of *moved* rows the last place and key count."""
+        read, came = self._read, self._came
+        while not read or read[-1] & _RANK_MASK in moved:
+            if read:
+                read.pop()
+            elif self._keys is None or not len(self._keys):
+                break
+            else:
+                read = self._read = self._keys[-_READ:].tolist()
+                self._keys = self._keys[:-_READ]
+        while came and moved[-came[0] & _RANK_MASK] != (self, -came[0]):
+            heappop(came)
+        return max(read[-1] if read else _INFEASIBLE, -came[0] if came else _INFEASIBLE)
+
+
+#: By the end of their keys, which tells rows apart: rows that changed, with their place and key; None: takes no pod.
+_Moved = dict[int, tuple[_Place, int] | None]
+
+
+class _Places:
+    """The rows of one class by place, kept up to date with its feasibility."""
 
     def __init__(self, feasibility: Feasibility, plugin: SpreadPlugin, weight: int) -> None:
         self._feasibility, self._table = feasibility, feasibility.table
         self._plugin, self._weight = plugin, weight
+        self._shared = _shared.setdefault(self._table, _Shared())
         self._version: tuple[int, int] | None = None
         self._grouping: _Grouping | None = None
-        self._keys: Ints  #: of every place; rows that are groups of their own are none of it
-        self._tops: Ints  #: the best of every block
-        self._takes: Ints  #: rows of every group that take the pod
-        self._with_highest: list[Ints] = []  #: those among them with the highest raw score, by watched column
-        self._apart: set[int] = set()  #: rows that are groups of their own
+        self._known = False  #: whether the rows are in their places
+        self._places: dict[tuple[int, int], _Place] = {}  #: by group and count
+        self._moved: _Moved = {}
+        self._codes = (
+            _NONE  #: of every row where it was at first: group and count as one number; -1: takes no pod
+        )
+        self._width = 1  #: of counts in such a number
+        self._moves = 0
 
     def best(self) -> Best | None:
         keys = self._feasibility.keys()
         touched = self._feasibility.take_touched()
         if self._version != self._table.nodes_version:
             self._version = self._table.nodes_version
-            self._grouping = _grouping_of(self._table, self._plugin.topology_keys)
+            self._grouping = self._shared.grouping_of(self._table, self._plugin.topology_keys)
             touched = None
         if self._grouping is None:
             return None
-        if touched is None:
-            self._rebuild(self._grouping, keys)
+        small = len(self._table) <= LOOKS_AT_ALL
+        most = _FEW_ROWS if small else _MANY_ROWS
+        if touched is None or len(touched) > most or self._moves > _MOST_MOVES:
+            self.forget()
+            if small:
+                return None
+        if not self._known:
+            self._known = self._find(self._grouping, keys)
         elif touched:
-            self._update(self._grouping, keys, np.fromiter(touched, np.int64, len(touched)))
-        return self._chosen(self._grouping, keys)
+            self._move(self._grouping, keys, touched)
+        return self._chosen(self._grouping, keys) if self._known else None
 
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
 
-    def _grouped(self, keys: Ints, counts: Ints | None) -> Ints:
-        """Return *keys* without those of rows that are groups of their own."""
-        return keys if counts is None else np.where(counts > 0, _INFEASIBLE, keys)
+    def forget(self) -> None:
+        """Let go of the rows; they are put into their places anew when a pod asks."""
+        self._codes = _NONE
+        self._known, self._places, self._moved, self._moves = False, {}, {}, 0
 
-    def _rebuild(self, grouping: _Grouping, keys: Ints) -> None:
-        counts = self._plugin.counted_by_hostname()
-        self._apart = set() if counts is None else set(np.flatnonzero(counts).tolist())
-        grouped = self._grouped(keys, counts)
-        self._keys = np.full(len(grouping.row), _INFEASIBLE, np.int64)
-        self._keys[grouping.place] = grouped
-        self._tops = self._keys.reshape(-1, 1 << _BLOCK_BITS).max(axis=1)
-        takes, groups = grouped >= 0, len(grouping.first_block)
-        self._takes = np.bincount(grouping.group[takes], minlength=groups)
-        self._with_highest = [
-            np.bincount(grouping.group[takes & (raw[: len(keys)] == highest)], minlength=groups)
-            for raw, highest in self._feasibility.watched()
-        ]
-
-    def _update(self, grouping: _Grouping, keys: Ints, rows: Rows) -> None:
-        counts = self._plugin.counted_by_hostname()
-        new = keys[rows]
+    def _find(self, grouping: _Grouping, keys: Ints) -> bool:
+        """Put every row into its place; return False where there are too many places."""
+        self.forget()
+        counts, codes = self._plugin.counted_by_hostname(), grouping.group
         if counts is not None:
-            here = counts[rows]
-            new = self._grouped(new, here)
-            self._apart.difference_update(rows.tolist())
-            self._apart.update(rows[here > 0].tolist())
-        places = grouping.place[rows]
-        moved = (new >= 0).astype(np.int64) - (self._keys[places] >= 0)
-        self._keys[places] = new
-        blocks = np.unique(places >> _BLOCK_BITS)
-        self._tops[blocks] = self._keys.reshape(-1, 1 << _BLOCK_BITS)[blocks].max(axis=1)
-        if moved.any():
-            np.add.at(self._takes, grouping.group[rows], moved)
-            for (raw, highest), there in zip(self._feasibility.watched(), self._with_highest, strict=True):
-                np.add.at(there, grouping.group[rows], moved * (raw[rows] == highest))
+            self._width = int(counts.max(initial=0)) + 1
+            codes = codes * self._width + counts
+        takes = keys >= 0
+        self._codes = np.where(takes, codes, _INFEASIBLE).astype(np.int32)
+        bits = int(keys.max(initial=0)).bit_length()
+        if bits + int(codes.max(initial=0)).bit_length() > _BITS:
+            return False
+        ordered = (codes[takes] << bits) | keys[takes]
+        ordered.sort()
+        of_place = ordered >> bits
+        ordered &= (1 << bits) - 1
+        starts = np.flatnonzero(np.diff(of_place, prepend=_INFEASIBLE)).tolist()
+        if len(starts) > _most_places(len(keys)):
+            return False
+        for start, end in pairwise([*starts, len(ordered)]):
+            place = divmod(int(of_place[start]), self._width)
+            self._places[place] = _Place(*place, ordered[start:end])
+        self._shared.use(self)
+        return True
+
+    def _move(self, grouping: _Grouping, keys: Ints, rows: set[int]) -> None:
+        """Put rows that changed into the place where they are now."""
+        counts, rank = self._plugin.counted_by_hostname(), self._table.rank
+        self._moves += len(rows)
+        for row in rows:
+            end = _RANK_MASK - int(rank[row])
+            if end in self._moved:
+                before = self._moved[end]
+                last = before[0] if before is not None else None
+            else:
+                code = int(self._codes[row])
+                last = self._places[divmod(code, self._width)] if code >= 0 else None
+            if last is not None:
+                last.taking -= 1
+            key = int(keys[row])
+            if key < 0:
+                self._moved[end] = None
+                continue
+            where = (int(grouping.group[row]), 0 if counts is None else int(counts[row]))
+            place = self._places.get(where)
+            if place is None:
+                place = self._places[where] = _Place(*where)
+            place.add(key)
+            self._moved[end] = (place, key)
 
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────
 
     def _chosen(self, grouping: _Grouping, keys: Ints) -> Best | None:
-        tops = np.maximum.reduceat(self._tops, grouping.first_block)
-        takes, labels, counts = self._takes, grouping.labels, np.zeros(len(tops), np.int64)
-        apart = np.fromiter(self._apart, np.int64, len(self._apart))
-        if len(apart):
-            by_hostname = self._plugin.counted_by_hostname()
-            assert by_hostname is not None
-            tops, counts = np.concatenate([tops, keys[apart]]), np.concatenate([counts, by_hostname[apart]])
-            takes = np.concatenate([takes, keys[apart] >= 0])
-            labels = {
-                key: np.concatenate([ids, _ids(self._table, key, apart)]) for key, ids in labels.items()
-            }
+        places = [place for place in self._places.values() if place.taking]
         if self._plugin.filters:
-            takes = np.where(self._plugin.codes_by_label(labels) == 0, takes, 0)
-        feasible = int(takes.sum())
-        left: Bools = takes > 0
-        if not feasible or not self._keeps_highest(left, keys, apart):
+            refused = self._plugin.codes_by_label(grouping.labels) != 0
+            if refused.any():
+                if not self._keeps_highest(keys, ~refused[grouping.group]):
+                    return None
+                flags = refused.tolist()
+                places = [place for place in places if not flags[place.group]]
+        feasible = sum([place.taking for place in places])
+        if not feasible:
             return None
-        scores = tops
+        best = [place.best(self._moved) for place in places]
         if self._weight and feasible > 1:
-            scores = tops + (
-                (self._weight * self._plugin.scores_by_label(labels, takes, counts)) << RANK_BITS
+            scores = self._plugin.scores_by_place(
+                grouping.numbers, [(place.group, place.count, place.taking) for place in places]
             )
-        found = int(np.where(left, scores, _INFEASIBLE).argmax())
-        groups = len(grouping.first_block)
-        row = self._best_of(grouping, found) if found < groups else int(apart[found - groups])
-        return Best(row, feasible, int(scores[found]) >> RANK_BITS if feasible > 1 else 0)
+            best = [
+                key + (self._weight * score << RANK_BITS) for key, score in zip(best, scores, strict=True)
+            ]
+        found = max(best)
+        row = int(self._table.ordered[_RANK_MASK - (found & _RANK_MASK)])
+        return Best(row, feasible, found >> RANK_BITS if feasible > 1 else 0)
 
-    def _keeps_highest(self, left: Bools, keys: Ints, apart: Rows) -> bool:
-        """Return whether the highest raw scores among all rows that take the pod are among those that are *left*."""
-        groups = len(self._takes)
-        for (raw, highest), there in zip(self._feasibility.watched(), self._with_highest, strict=True):
-            if not there[left[:groups]].any() and not (raw[apart[left[groups:]]] == highest).any():
-                return False
-        return True
-
-    def _best_of(self, grouping: _Grouping, group: int) -> int:
-        """Return the best row of a group."""
-        first, *rest = grouping.first_block[group : group + 2].tolist()
-        last = rest[0] if rest else len(self._tops)
-        block = first + int(self._tops[first:last].argmax())
-        start = block << _BLOCK_BITS
-        return int(grouping.row[start + int(self._keys[start : start + (1 << _BLOCK_BITS)].argmax())])
+    def _keeps_highest(self, keys: Ints, among: Ints) -> bool:
+        """Return whether the highest raw scores of all rows that take the pod are *among* those that are left."""
+        watched = self._feasibility.watched()
+        left = (keys >= 0) & among
+        return all((raw[: len(keys)][left] == highest).any() for raw, highest in watched)

@@ -5,7 +5,7 @@ there is allocated, released, tainted or republished. weir.scheduler.claims logs
 reads the log from where it stopped. A row is evaluated on demand: a node another plugin rejected costs nothing, and a
 failing selector there fails no attempt.
 
-Optimized form of weir.devices.allocation; tests/unit/scheduler/plugins/test_dynamic_resources.py compares them;
+Optimized form of weir.devices.allocation_search; tests/unit/scheduler/plugins/test_dynamic_resources.py compares them;
 bench: "decided and promised by the engine alone, 200 nodes" of `python -m bench claims`.
 """
 
@@ -17,8 +17,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from weir.devices.allocation import MOST_STEPS
-from weir.devices.allocation_search import Solution
+from weir.devices.allocation_search import MOST_STEPS, Solution
 from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS
 from weir.objects.core import Node
 from weir.objects.resource import ResourceClaim

@@ -13,14 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.devices.allocation import Allocator
+import msgspec
+
+from weir.devices.allocation_search import Allocator
 from weir.devices.claims import claim_names, claims_of, owned_by, reserved_for
 from weir.devices.eviction import Reason, claim_eviction, moment
+from weir.devices.outcome import AllocationError
 from weir.devices.pool import PoolKey
+from weir.devices.result import RequestWithClass
 from weir.devices.tracker import Tracker, Update
 from weir.devices.usage import InUse
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.core import Pod, read
+from weir.objects.requests import CPU, pod_requests
 from weir.objects.resource import (
     AllocationResult,
     DeviceClass,
@@ -41,6 +46,7 @@ BINDING_TIMEOUT_SECONDS: Final = 600.0
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 _LONGEST_LOG: Final = 10_000
+_PLAIN: Final = frozenset({CPU, "memory"})  # resources that no devices stand for
 
 
 class Readiness(enum.Enum):
@@ -76,6 +82,10 @@ class Claims:
         self._special: dict[str, str] = {}  # UID of a pod → key of the claim made for its extended resources
         self._users: dict[str, set[str]] = {}  # claim → pods that wait and use it
         self._uses: dict[str, list[str]] = {}  # the same the other way round
+        self._alike: dict[bytes, dict[str, None]] = {}  # spec → claims with it that waiting pods use
+        self._asked: dict[
+            str, frozenset[str]
+        ] = {}  # waiting pod → what it asks of nodes beside CPU and memory
         self.changed: Listener = lambda old, new: None  #: called for every change of a claim, once
         self.in_use = InUse()
         self.allocator = Allocator(
@@ -100,6 +110,8 @@ class Claims:
         if old is not None and not _newer(new, old):
             return
         self.claims[new.key] = new
+        if new.key in self._users:
+            self._alike.setdefault(_spec_of(new), {})[new.key] = None
         promised = self._promised.get(new.metadata.uid)
         if promised is not None and promised == new.results:
             # What was promised is written: it stays counted, only under the claim itself.
@@ -118,6 +130,7 @@ class Claims:
         old = self.claims.pop(key, None)
         if old is None:
             return
+        self._forget_alike(old)
         self._release(key)
         for owner in old.metadata.owner_references or ():
             if self._special.get(owner.uid) == key:
@@ -302,16 +315,32 @@ class Claims:
             return
         self.forget_waiting(pod.key)
         self._uses[pod.key] = names
+        asked = frozenset(pod_requests(pod)) - _PLAIN
+        if asked:
+            self._asked[pod.key] = asked
         for name in names:
             self._users.setdefault(name, set()).add(pod.key)
+            if (claim := self.claims.get(name)) is not None:
+                self._alike.setdefault(_spec_of(claim), {})[name] = None
 
     def forget_waiting(self, key: str) -> None:
         """Forget a pod that no longer waits."""
+        self._asked.pop(key, None)
         for name in self._uses.pop(key, ()):
             users = self._users[name]
             users.discard(key)
             if not users:
                 del self._users[name]
+                if (claim := self.claims.get(name)) is not None:
+                    self._forget_alike(claim)
+
+    def _forget_alike(self, claim: ResourceClaim) -> None:
+        """No waiting pod uses a claim any more."""
+        spec = _spec_of(claim)
+        names = self._alike.get(spec, {})
+        names.pop(claim.key, None)
+        if not names:
+            self._alike.pop(spec, None)
 
     @property
     def waiting(self) -> Collection[str]:
@@ -321,6 +350,37 @@ class Claims:
     def waiting_for(self, claim: ResourceClaim) -> frozenset[str]:
         """Return the waiting pods that use *claim*."""
         return frozenset(self._users.get(claim.key, ()))
+
+    def waiting_for_devices_of(self, claim: ResourceClaim) -> list[str]:
+        """Return the waiting pods that use *claim*, or that may take its devices or their neighbours.
+
+        Claims of one template are equal: each spec is held against the devices once.
+        """
+        pools = {result.id[:2] for result in claim.results}
+        found = set(self.waiting_for(claim))
+        for names in self._alike.values():
+            if self.could_take(requests_of(self.claims[next(iter(names))]), pools):
+                found.update(key for name in names for key in self._users[name])
+        found.update(key for key, asked in self._asked.items() if not asked.isdisjoint(self.extended))
+        return [key for key in self._uses if key in found] if found else []
+
+    def could_take(self, requests: Iterable[tuple[str, Any]], pools: Collection[PoolKey]) -> bool:
+        """Return whether one of *requests* selects and tolerates a device of *pools*, whoever holds it."""
+        allocator = self.allocator
+        try:
+            for label, asked in requests:
+                if (device_class := self.classes.get(asked.device_class_name)) is None:
+                    continue
+                ask = RequestWithClass("", label, asked, device_class)
+                if any(
+                    allocator.selected(ask, device) is None and not allocator.untolerated(ask, device)
+                    for key in pools
+                    for device in allocator.candidates.devices_in(key)
+                ):
+                    return True
+        except AllocationError:
+            return True  # the attempt reports what is wrong
+        return False
 
 
 def reservable(claim: ResourceClaim) -> bool:
@@ -335,6 +395,11 @@ def requests_of(claim: ResourceClaim) -> Iterator[tuple[str, Any]]:
             yield request.name, request.exactly
         for alternative in request.first_available or ():
             yield f"{request.name}/{alternative.name}", alternative
+
+
+def _spec_of(claim: ResourceClaim) -> bytes:
+    """Return the spec of a claim as what equal ones have in common."""
+    return msgspec.json.encode(claim.spec, order="sorted")
 
 
 def _newer(new: ResourceClaim, old: ResourceClaim) -> bool:

@@ -118,6 +118,9 @@ class ClusterState:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self.pod_changed(old, None)  # a list after a gap shows another pod of the same name
             old = None
+        if old is not None and new is not None and self._says_nothing_new(old, new):
+            self.pods[new.key] = new
+            return
         was_here = old is not None and bool(old.spec.node_name) and not old.terminated
         is_here = new is not None and bool(new.spec.node_name) and not new.terminated
         pod = new or old
@@ -141,6 +144,22 @@ class ClusterState:
             self.queue.delete(key)
             self.nominated.pop(key, None)
             self.claims.forget_waiting(key)
+
+    def _says_nothing_new(self, old: Pod, new: Pod) -> bool:
+        """Return whether a pod that counts on its node has another status that decides nothing here.
+
+        Of two views with one spec the metadata differ in what says neither labels nor deletion.
+        """
+        return (
+            old.spec is new.spec
+            and bool(new.spec.node_name)
+            and not new.terminated
+            and not old.terminated
+            and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+            and old.metadata.labels == new.metadata.labels
+            and not differently_resized(old, new)
+            and new.key in self.pods
+        )
 
     def _assigned_changed(self, key: str, old: Pod | None, new: Pod | None) -> None:
         if new is None:

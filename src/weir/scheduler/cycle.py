@@ -35,11 +35,11 @@ from weir.scheduler.framework import (
     Scope,
     Status,
 )
+from weir.scheduler.judged_taints import JudgedTaints
 from weir.scheduler.node_columns import Bools, Ints, Rows
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
 from weir.scheduler.plugins.taint_toleration import NAME as TAINT_TOLERATION
-from weir.scheduler.plugins.taint_toleration import JudgedTaints
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.scheduler.pod_counts import Namespaces, PodCounts
 from weir.scheduler.profile import Profile, ProfileArguments
@@ -49,10 +49,9 @@ from weir.scheduler.volumes import Storage
 if TYPE_CHECKING:
     from weir.taints.expression import Expressions
 
-#: Memory for the feasibility of classes before the least recently used is dropped; each holds about 17 bytes a node,
-#: one that is spread in a large cluster 8 more.
+#: Memory for the feasibility of classes before the least recently used is dropped, and what one that is spread holds.
 _FEASIBILITY_BYTES: Final = 128 * 2**20
-_BYTES_A_NODE: Final = 17
+_BYTES_A_NODE: Final = 36
 _LEAST_CLASSES: Final = 64
 _MOST_CLASSES: Final = 4096
 _LEAST_TO_FIND: Final = 100
@@ -162,6 +161,10 @@ class Engine:
             if spread is not None:
                 reserves = bool(feasibility.plugins.reserves)
                 return Placement(self._name(spread.row), spread.feasible, spread.score, reserves)
+        if len(rows) == 1 and not nominated and self._takes_the_best:  # the others need not be judged
+            if feasibility.statuses(rows):
+                return self._diagnose(feasibility, rows, absent)
+            return Placement(self._name(int(rows[0])), 1, reserves=bool(feasibility.plugins.reserves))
         feasible = self._sampled(self._feasible(feasibility, rows, nominated), rows)
         count = int(np.count_nonzero(feasible))
         if count == 0:

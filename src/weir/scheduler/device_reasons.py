@@ -74,6 +74,9 @@ class DeviceClaimUnusable(Reason):
     def message(self) -> str:
         return self.text
 
+    def data(self) -> dict[str, Any]:
+        return {}
+
 
 def _refused_device(refusal: DeviceRefusal) -> dict[str, Any]:
     data: dict[str, Any] = {

@@ -122,8 +122,7 @@ class Feasibility:
         )
         self._flips = 0  #: how many of its flips are counted
         self._tops: Ints | None = None  #: the maxima of blocks, in a large cluster
-        self._known_keys: Ints
-        self._known_offsets: Ints
+        self._known_keys: Ints  #: of the rows in use
         self._epoch = -1
         self._cursor = self._static_cursor = -1
         self.asked = 0  #: rows judged since it was last read and cleared
@@ -298,7 +297,7 @@ class Feasibility:
         self._cursor = position
         self._resource_scores.sync(shared)
         if not self._watched or shared.flip_start + len(shared.flips) == self._flips:
-            np.add(shared.scores[: table.size], self._known_offsets, out=self._known_keys)
+            np.add(shared.scores[: table.size], self._offset, out=self._known_keys)
             return
         if self._flips < shared.flip_start:
             self._rebuild()
@@ -314,7 +313,7 @@ class Feasibility:
 
     def _add_up(self, shared: AmountScores) -> None:
         self._touched = None
-        np.add(shared.scores[: self.table.size], self._known_offsets, out=self._known_keys)
+        np.add(shared.scores[: self.table.size], self._offset, out=self._known_keys)
         self._tops = self._blocks.max(axis=1) if self.table.size > _FLAT else None
 
     def _highest_moved(self, rows: Rows, was: Bools, now: Bools) -> bool:
@@ -327,7 +326,7 @@ class Feasibility:
 
     def _rebuild(self) -> None:
         table = self.table
-        size, capacity = table.size, len(table.alive)
+        size = table.size
         self.asked += size
         self._touched = None
         self._epoch = table.epoch
@@ -338,11 +337,11 @@ class Feasibility:
         self._keys: Ints = np.full(blocks << self._block_bits, _INFEASIBLE, np.int64)
         self._blocks = self._keys.reshape(blocks, 1 << self._block_bits)
         self._tops = None
-        self._suitable: Bools = np.zeros(capacity, np.bool_)
+        self._suitable: Bools = np.zeros(size, np.bool_)
         self._columns = [_NormalizedColumn(*score, table.zeros) for score in self.plugins.normalized_scores]
         self._node_scores = table.zeros  #: final scores that the node alone decides
         self._fixed: Ids | int = 0  #: one number while no raw score is watched
-        self._offset: Ints = np.zeros(capacity, np.int64)
+        self._offset: Ints = np.zeros(size, np.int64)
         self._watched: list[_NormalizedColumn] = []  #: those with a raw score above zero
         everything = slice(0, size)
         self._judge_static(everything)
@@ -351,14 +350,14 @@ class Feasibility:
             self._resource_scores = resource_scores_of(table)
             self._shared = shared = self._resource_scores.of(self._amounts)
             self._resource_scores.sync(shared)
-            self._known_keys, self._known_offsets = self._keys[:size], self._offset[:size]
+            self._known_keys = self._keys[:size]
             self._flips = shared.flipped
-            self._watch((shared.scores[:size] >= 0) & self._suitable[:size])
+            self._watch((shared.scores[:size] >= 0) & self._suitable)
             self._set_fixed()
             self._add_up(shared)
             return
         ok, base = self._judge(everything)
-        ok &= self._suitable[:size]
+        ok &= self._suitable
         self._watch(ok)
         self._score(ok, base)
 
@@ -373,7 +372,7 @@ class Feasibility:
         size = self.table.size
         self._touched = None
         self._set_fixed()
-        keys = (base << _RANK_BITS) + self._offset[:size]
+        keys = (base << _RANK_BITS) + self._offset
         keys[~ok] = _INFEASIBLE
         self._keys[:size] = keys
         self._tops = self._blocks.max(axis=1) if size > _FLAT else None
@@ -381,7 +380,7 @@ class Feasibility:
     def _set_fixed(self) -> None:
         """Work out the normalised scores, and with them what is added to every score."""
         self._fixed = sum(column.weighted() for column in self._columns)
-        self._set_offsets(slice(0, len(self._offset)))
+        self._set_offsets(slice(0, self.table.size))
 
     def _set_offsets(self, rows: Any) -> None:
         """Put together what is added to every score; a node that never takes the pod gets far below zero."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from weir.objects.core import LabelSelector, Pod
     from weir.objects.resource import ResourceClaim
     from weir.scheduler.claims import Claims
+    from weir.scheduler.judged_taints import JudgedTaints
     from weir.scheduler.node_columns import Bools, Ids, Ints
     from weir.scheduler.node_table import NodeTable
-    from weir.scheduler.plugins.taint_toleration import JudgedTaints
     from weir.scheduler.pod_class import PodClass
     from weir.scheduler.pod_counts import PodCounts
     from weir.scheduler.profile_arguments import ProfileArguments
-    from weir.scheduler.queueing_hints import ClusterEvent
+    from weir.scheduler.queueing_hints import QueueingHint
     from weir.scheduler.volumes import Storage
     from weir.taints.toleration import Evaluate
 
@@ -44,7 +44,6 @@ class Code(enum.Enum):
     ERROR = "Error"
     UNSCHEDULABLE = "Unschedulable"  # preempting pods may help
     UNRESOLVABLE = "UnschedulableAndUnresolvable"  # it cannot
-    WAIT = "Wait"
     SKIP = "Skip"
     PENDING = "Pending"
 
@@ -64,9 +63,6 @@ class Status:
     @property
     def message(self) -> str:
         return ", ".join(self.reasons)
-
-
-SUCCESS: Final = Status(Code.SUCCESS)
 
 
 class PluginError(Exception):
@@ -178,14 +174,19 @@ class SpreadPlugin(FilterPlugin, ClusterScorePlugin, Protocol):
     scores: bool
     topology_keys: tuple[str, ...]  #: the labels it goes by; () where it goes by more than them
 
-    def counted_by_hostname(self) -> Ints | None:
+    def counted_by_hostname(self) -> Ids | None:
         """Return the pods on every row that count for scores by hostname; None where none do."""
 
     def codes_by_label(self, labels: Mapping[str, Ids]) -> Ids:
         """Return what `codes` returns for nodes with these labels."""
 
-    def scores_by_label(self, labels: Mapping[str, Ids], nodes: Ints, counts: Ints) -> Ints:
-        """Return what `normalized_scores` returns for so many feasible *nodes* each, with *counts* pods by hostname."""
+    def scores_by_place(
+        self, labels: Mapping[str, list[int]], places: Sequence[tuple[int, int, int]]
+    ) -> list[int]:
+        """Return what `normalized_scores` returns for the nodes of places.
+
+        A place is a position in *labels*, the pods counted there by hostname, and the feasible nodes there.
+        """
 
 
 class Reservation(Protocol):
@@ -207,10 +208,6 @@ class ReservePlugin(Protocol):
 
     def reserve(self, node: str) -> Reservation | None:
         """Promise what the pod needs on *node*; None when it needs nothing more."""
-
-
-#: Whether an event could make a pod schedulable that the plugin rejected: Queue (True) or QueueSkip.
-QueueingHint = Callable[["Pod", "ClusterEvent"], bool]
 
 
 @dataclass(frozen=True)

@@ -139,12 +139,12 @@ class Informers:
             self.claims.remove_claim(old.key)
 
     def _claim_differs(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Report a changed claim: one that is freed may help every pod that waits for devices."""
+        """Report a changed claim: one that is freed may help other pods that wait for devices."""
         claim = new or old
         assert claim is not None
-        freed = old is not None and old.status.allocation is not None
-        frees = freed and (new is None or new.status.allocation is None)
-        pods: Collection[str] = self.claims.waiting if frees else self.claims.waiting_for(claim)
+        pods: Collection[str] = self.claims.waiting_for(claim)
+        if old is not None and old.status.allocation and (new is None or not new.status.allocation):
+            pods = self.claims.waiting_for_devices_of(old)
         if pods:
             for event in object_events("ResourceClaim", old, new):
                 self._on_event(ClusterEvent(event.label, old, new, pods))

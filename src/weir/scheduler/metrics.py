@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from weir.objects.resource import DeviceRequestAllocationResult
-from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import Registry, exponential
+from weir.observe.process_metrics import ExpressionMetrics
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import Diagnosis

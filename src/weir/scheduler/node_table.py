@@ -25,7 +25,7 @@ from weir.scheduler.node_columns import (
     renumbered,
 )
 from weir.scheduler.node_tree import rows_in_order, zone_key
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import PodClass, SeatedPods
 
 #: Rows of NodeTable.state, which is one matrix so that one gather fetches a node whole.
 ALLOC_CPU: Final = 0
@@ -97,6 +97,7 @@ class NodeTable:
         self.images: dict[str, set[int]] = {}  #: image → rows that have it
         self.image_size: dict[str, int] = {}  #: in bytes, as the first node that had it said
         self._homeless: dict[str, dict[str, PodClass]] = {}
+        self._expected: dict[str, SeatedPods] = {}
         self._listeners: list[PodListener] = []
 
         self.log: list[int] = []  #: rows whose pods or resources changed
@@ -139,6 +140,8 @@ class NodeTable:
         elif old.status.images != node.status.images:
             self.epoch += 1  # how widespread an image is counts on every node
         self._note_static(row)
+        if old is None and (expected := self._expected.pop(node.name, None)):
+            self._seat(row, expected)
         if old is None and (stranded := self._homeless.pop(node.name, None)):
             self.load_pods(node.name, stranded.items())
 
@@ -338,9 +341,26 @@ class NodeTable:
         self.row_of_pod[key] = row
         self._account(row, pod_class, 1)
 
-    def expect_pods(self, node_name: str, pods: Mapping[str, PodClass]) -> None:
+    def expect_pods(self, node_name: str, pods: SeatedPods) -> None:
         """Count *pods* on a node as soon as it comes."""
-        self._homeless.setdefault(node_name, {}).update(pods)
+        self._expected[node_name] = pods
+
+    def _seat(self, row: int, pods: SeatedPods) -> None:
+        """Count pods that were expected: the same as `add_pod` for each."""
+        self.pods[row].update(pods)
+        self.row_of_pod.update(dict.fromkeys(pods, row))
+        usage, column = pods.usage, self.state[:, row].tolist()
+        column[USED_PODS] += len(pods)
+        column[NONZERO_CPU] += usage.nonzero_cpu
+        column[NONZERO_MEMORY] += usage.nonzero_memory
+        self._count_requests(row, column, usage.requests, 1)
+        for pod in usage.with_ports:
+            self._account_ports(row, pod, 1)
+        for listener in self._listeners:
+            for pod in pods.values():
+                listener(row, pod, 1)
+        self._put_state(row, column)
+        self._note(row)
 
     def load_pods(self, node_name: str, pods: Iterable[tuple[str, PodClass]]) -> None:
         """Count many new pods on a node that is here: the same as `add_pod` for each, its amounts written once."""
@@ -390,7 +410,14 @@ class NodeTable:
         column[USED_PODS] += sign
         column[NONZERO_CPU] += sign * pod.nonzero_cpu
         column[NONZERO_MEMORY] += sign * pod.nonzero_memory
-        for name, amount in pod.requests.items():
+        self._count_requests(row, column, pod.requests, sign)
+        if pod.host_ports:
+            self._account_ports(row, pod, sign)
+        for listener in self._listeners:
+            listener(row, pod, sign)
+
+    def _count_requests(self, row: int, column: list[int], requests: Mapping[str, int], sign: int) -> None:
+        for name, amount in requests.items():
             if name == "cpu":
                 column[USED_CPU] += sign * amount
             elif name == "memory":
@@ -398,13 +425,9 @@ class NodeTable:
             elif name != "pods" and amount:
                 resource = self.resources.get(name)
                 if resource is None:
-                    self.resource(name)  # a new column counts what is there now, this pod already with it
+                    self.resource(name)  # a new column counts what is there now, these already with it
                 else:
                     resource.used[row] += sign * amount
-        if pod.host_ports:
-            self._account_ports(row, pod, sign)
-        for listener in self._listeners:
-            listener(row, pod, sign)
 
     def _account_ports(self, row: int, pod: PodClass, sign: int) -> None:
         held = self.ports.setdefault(row, {})

@@ -13,8 +13,7 @@ from typing import Any, Final
 from weir.gates import EXTENDED
 from weir.objects.core import NodeAffinity, TopologySpreadConstraint, read
 from weir.scheduler.config_fields import Fields
-from weir.scheduler.plugins.node_resources_fit import FitArguments
-from weir.scheduler.profile_arguments import ProfileArguments
+from weir.scheduler.profile_arguments import FitArguments, ProfileArguments
 from weir.validate.core.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.ratchet import Options
 

@@ -33,8 +33,6 @@ _DEFAULTS: Final = {
     "memory": DEFAULT_MEMORY * unit_nanos("memory"),
 }
 
-Labels = tuple[tuple[str, str], ...]
-
 
 @dataclass(frozen=True, eq=False)
 class PodClass:
@@ -55,7 +53,7 @@ class PodClass:
     def labels(self) -> dict[str, str]:
         return self.pod.metadata.labels or {}
 
-    @property
+    @cached_property
     def terminating(self) -> bool:
         return bool(self.pod.metadata.deletion_timestamp)
 
@@ -75,6 +73,34 @@ class PodClass:
     def images(self) -> tuple[str, ...]:
         """The images of the pod, each with its tag, once for every container that uses it."""
         return tuple(_images(self.pod))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What pods take of their node together."""
+
+    requests: dict[str, int]
+    nonzero_cpu: int
+    nonzero_memory: int
+    with_ports: tuple[PodClass, ...]
+
+
+class SeatedPods(dict[str, PodClass]):
+    """Pods by key that stay on their node and only take room there; not changed once their usage was asked for."""
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What they take together, worked out once for every table that counts them."""
+        requests: dict[str, int] = {}
+        for pod in self.values():
+            for name, amount in pod.requests.items():
+                requests[name] = requests.get(name, 0) + amount
+        return Usage(
+            requests,
+            sum([pod.nonzero_cpu for pod in self.values()]),
+            sum([pod.nonzero_memory for pod in self.values()]),
+            tuple([pod for pod in self.values() if pod.host_ports]),
+        )
 
 
 def _images(pod: Pod) -> Iterator[str]:
@@ -222,17 +248,9 @@ def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[
 
 def differently_resized(old: Pod, new: Pod) -> bool:
     """Return whether what is set aside for a pod on its node may have become another amount."""
-    if old.status is new.status:
+    if old.status is new.status or not (has_allocated_resources(old) or has_allocated_resources(new)):
         return False
-    return _reported(old) != _reported(new) and resources_set_aside(old) != resources_set_aside(new)
-
-
-def _reported(pod: Pod) -> tuple[object, ...]:
-    """Return what a kubelet says of the resources of *pod*, which hardly ever changes."""
-    status = pod.status
-    refused = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions or ())
-    of_containers = (status.container_statuses, status.init_container_statuses)
-    return (*of_containers, status.resources, status.allocated_resources, refused)
+    return resources_set_aside(old) != resources_set_aside(new)
 
 
 def resources_set_aside(pod: Pod) -> Hashable:

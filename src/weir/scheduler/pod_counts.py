@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from weir.objects.core import LabelSelector, LabelSelectorRequirement, PodAffinityTerm
-from weir.scheduler.node_columns import Bools, Ints, LabelColumn
+from weir.scheduler.node_columns import Bools, Ids, Ints, LabelColumn
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.selectors.labels import Selector, SelectorError, from_object
@@ -98,9 +98,9 @@ class PodCount:
 
     __slots__ = ("__weakref__", "_sums", "rows", "selects", "total")
 
-    def __init__(self, capacity: int, selects: Selects | None = None) -> None:
+    def __init__(self, size: int, selects: Selects | None = None) -> None:
         self.selects = selects  #: which pods are counted; None: those that carry a term
-        self.rows: Ints = np.zeros(capacity, np.int64)
+        self.rows: Ids = np.zeros(size, np.int32)
         self.total = 0
         #: by label, and by the rows that count
         self._sums: dict[tuple[str, int], tuple[tuple[int, int], LabelColumn, Ints, Bools | None]] = {}
@@ -108,7 +108,7 @@ class PodCount:
     def move(self, row: int, sign: int, table: NodeTable) -> None:
         """Count one pod more or less on *row*."""
         if row >= len(self.rows):
-            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+            self._grow(table)
         self.rows[row] += sign
         self.total += sign
         for version, column, sums, among in self._sums.values():
@@ -127,22 +127,25 @@ class PodCount:
         if known is not None and known[0] == version:
             return known[2]
         column = table.label(key)
-        ids = column.ids[: table.size]
         rows = self.on_rows(table)
-        there = ids >= 0 if among is None else (ids >= 0) & among
+        counted = rows.nonzero()[0] if among is None else (among & (rows != 0)).nonzero()[0]
         sums = np.zeros(len(column.values) + 1, np.int64)
-        np.add.at(sums, ids[there], rows[there])
+        np.add.at(sums, column.ids[counted], rows[counted])
+        sums[-1] = 0  # nodes without the label end up here
         self._sums = {each: kept for each, kept in self._sums.items() if kept[0] == version}
         if len(self._sums) >= _MOST_SUMS:
             self._sums.clear()  # topology keys are the pods' to choose
         self._sums[key, id(among)] = (version, column, sums, among)
         return sums
 
-    def on_rows(self, table: NodeTable) -> Ints:
+    def on_rows(self, table: NodeTable) -> Ids:
         """Return the count of every row in use."""
         if len(self.rows) < table.size:
-            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+            self._grow(table)
         return self.rows[: table.size]
+
+    def _grow(self, table: NodeTable) -> None:
+        self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int32)])
 
 
 @dataclass(slots=True)
@@ -165,8 +168,8 @@ class PodCounts:
         self._selectors_in: dict[str | None, WeakValueDictionary[Hashable, PodCount]] = {}
         #: namespace → class → the counts of the classes that were asked about since the last new selector
         self._matching: dict[str, dict[PodClass, list[PodCount]]] = {}
-        #: namespace → class → row → pods
-        self._classes: dict[str, dict[PodClass, dict[int, int]]] = {}
+        #: namespace → class → row → pods; None until the first selector
+        self._classes: dict[str, dict[PodClass, dict[int, int]]] | None = None
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
         self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, PodCount]] = {}
         #: their keys by the namespaces they look into, None: all; with the order in which they appeared
@@ -180,23 +183,30 @@ class PodCounts:
     # ── pods selected ────────────────────────────────────────────────────────────────────────────
 
     def selected(
-        self, key: Hashable, selects: Selects, namespaces: Collection[str] | None = None
+        self,
+        key: Hashable,
+        selects: Selects,
+        namespaces: Collection[str] | None = None,
+        labelled: tuple[str, str] | None = None,
     ) -> PodCount:
         """Return the count of pods for which *selects* is true; *key* stands for it.
 
-        Only pods of *namespaces* can be selected, where they are given. The caller holds on to the count: it is kept up
-        to date as long as it is held.
+        Only pods of *namespaces* and with the label *labelled* can be selected, where they are given. The caller holds
+        on to the count: it is kept up to date as long as it is held.
         """
         count = self._selectors.get(key)
         if count is None:
-            count = self._selectors[key] = PodCount(len(self.table.alive), selects)
-            for namespace in list(self._classes) if namespaces is None else namespaces:
-                for pod, rows in self._classes.get(namespace, {}).items():
-                    if selects(pod):
+            count = self._selectors[key] = PodCount(self.table.size, selects)
+            classes = self._on_rows()
+            for namespace in list(classes) if namespaces is None else namespaces:
+                for pod, rows in classes.get(namespace, {}).items():
+                    if _is_labelled(pod, labelled) and selects(pod):
                         for row, pods in rows.items():
                             count.rows[row] += pods
                             count.total += pods
-                self._matching.pop(namespace, None)
+                known = self._matching.get(namespace, {})
+                for pod in [pod for pod in known if _is_labelled(pod, labelled)]:
+                    del known[pod]
             if namespaces is None:
                 self._matching.clear()
             for place in [place for place, held in self._selectors_in.items() if not held]:
@@ -247,7 +257,7 @@ class PodCounts:
         for purpose, term, weight in carried_terms(pod, self.namespaces):
             key = (purpose, term.key, weight)
             if key not in self.carried:
-                self.carried[key] = (term, weight, PodCount(len(self.table.alive)))
+                self.carried[key] = (term, weight, PodCount(self.table.size))
                 self.version += 1
                 for place in (None,) if term.namespaces is None else term.namespaces:
                     self._carried_in.setdefault(place, {})[key] = self.version
@@ -256,16 +266,24 @@ class PodCounts:
 
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
 
+    def _on_rows(self) -> dict[str, dict[PodClass, dict[int, int]]]:
+        """Return how many pods of each class each row has, by namespace."""
+        if self._classes is None:
+            by_class: dict[PodClass, dict[int, int]] = {}
+            for row, pods in enumerate(self.table.pods):
+                for pod in pods.values():
+                    rows = by_class.get(pod)
+                    if rows is None:
+                        rows = by_class[pod] = {}
+                    rows[row] = rows.get(row, 0) + 1
+            self._classes = {}
+            for pod, rows in by_class.items():
+                self._classes.setdefault(pod.namespace, {})[pod] = rows
+        return self._classes
+
     def _moved(self, row: int, pod: PodClass, sign: int) -> None:
-        classes = self._classes.setdefault(pod.namespace, {})
-        rows = classes.setdefault(pod, {})
-        rows[row] = rows.get(row, 0) + sign
-        if not rows[row]:
-            del rows[row]
-            if not rows:
-                del classes[pod]
-                if not classes:
-                    del self._classes[pod.namespace]
+        if self._classes is not None:
+            _count(self._classes, row, pod, sign)
         if self._selectors:
             for count in self._counts_of(pod):
                 count.move(row, sign, self.table)
@@ -290,6 +308,24 @@ class PodCounts:
         }
         self._carried_in = {place: there for place, there in kept.items() if there}
         self.version += 1
+
+
+def _count(
+    by_namespace: dict[str, dict[PodClass, dict[int, int]]], row: int, pod: PodClass, sign: int
+) -> None:
+    classes = by_namespace.setdefault(pod.namespace, {})
+    rows = classes.setdefault(pod, {})
+    rows[row] = rows.get(row, 0) + sign
+    if not rows[row]:
+        del rows[row]
+        if not rows:
+            del classes[pod]
+            if not classes:
+                del by_namespace[pod.namespace]
+
+
+def _is_labelled(pod: PodClass, label: tuple[str, str] | None) -> bool:
+    return label is None or pod.labels.get(label[0]) == label[1]
 
 
 def carried_terms(pod: PodClass, namespaces: Namespaces) -> list[tuple[str, Term, int]]:

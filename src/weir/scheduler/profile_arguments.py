@@ -5,13 +5,42 @@ Spec: core.md 3.4 "Default plugins, order and weights", 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from weir.objects.core import NodeAffinity, TopologySpreadConstraint
-from weir.scheduler.plugins.node_resources_fit import FitArguments
-from weir.scheduler.plugins.pod_topology_spread import SYSTEM_DEFAULTS
+
+#: What a pod without constraints of its own gets, with the selector of its controller and services.
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(
+        topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway", max_skew=3
+    ),
+    TopologySpreadConstraint(
+        topology_key="topology.kubernetes.io/zone", when_unsatisfiable="ScheduleAnyway", max_skew=5
+    ),
+)
+
+
+Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+
+
+@dataclass(frozen=True)
+class FitArguments:
+    """The configuration of NodeResourcesFit."""
+
+    strategy: Strategy = "LeastAllocated"
+    weights: Mapping[str, int] | None = None  #: resource → weight; None: cpu 1, memory 1
+    shape: Sequence[tuple[int, int]] = ((0, 0), (100, 10))  #: (utilisation, score 0–10) points
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+
+    @property
+    def scored(self) -> Mapping[str, int]:
+        return {"cpu": 1, "memory": 1} if self.weights is None else self.weights
+
+    def ignores(self, resource: str) -> bool:
+        return resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from weir.objects.core import Pod
@@ -70,11 +70,8 @@ class QueuedPod:
         return (-(self.pod.spec.priority or 0), self.timestamp)
 
 
-@dataclass(order=True)
-class _Entry:
-    order: tuple[float, ...]
-    count: int
-    item: QueuedPod = field(compare=False)
+#: Order, a number of its own and the pod: two are compared without looking at pods.
+_Entry = tuple[tuple[float, ...], int, QueuedPod]
 
 
 class _Heap:
@@ -93,14 +90,15 @@ class _Heap:
 
     def push(self, item: QueuedPod, order: tuple[float, ...]) -> None:
         self._count += 1
-        entry = self._members[item.key] = _Entry(order, self._count, item)
+        entry = self._members[item.key] = (order, self._count, item)
         heapq.heappush(self._entries, entry)
 
     def peek(self) -> QueuedPod | None:
         while self._entries:
             top = self._entries[0]
-            if self._members.get(top.item.key) is top:
-                return top.item
+            item = top[2]
+            if self._members.get(item.key) is top:
+                return item
             heapq.heappop(self._entries)  # taken out earlier
         return None
 
@@ -113,7 +111,7 @@ class _Heap:
 
     def find(self, key: str) -> QueuedPod | None:
         entry = self._members.get(key)
-        return entry.item if entry is not None else None
+        return entry[2] if entry is not None else None
 
     def remove(self, key: str) -> None:
         self._members.pop(key, None)

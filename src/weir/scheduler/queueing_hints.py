@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from weir.objects.core import Node, Pod
 from weir.objects.requests import pod_requests
-from weir.scheduler.framework import QueueingHint
 from weir.scheduler.pod_class import differently_resized
 
 NODE_ADD: Final = "NodeAdd"
@@ -72,6 +71,10 @@ class ClusterEvent:
     old: Any = None
     new: Any = None
     pods: Collection[str] | None = None  #: the only pods it can help, by key; None: it may help any
+
+
+#: Whether an event could make a pod schedulable that the plugin rejected: Queue (True) or QueueSkip.
+QueueingHint = Callable[[Pod, ClusterEvent], bool]
 
 
 # ── what changed ─────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ and volumes are in topology_reasons, device_reasons and volume_reasons.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -31,8 +31,8 @@ class Reason:
         return self.words
 
     def data(self) -> dict[str, Any]:
-        """Return the required and actual values, JSON-able."""
-        return {}
+        """Return the required and actual values, JSON-able: the fields, by their names in camelCase."""
+        return {_camel(each.name): plain(getattr(self, each.name)) for each in fields(self)}
 
     @property
     def group(self) -> tuple[Any, ...]:
@@ -48,6 +48,9 @@ class OtherReason(Reason):
     text: str
     fails: bool = False  #: the filter itself failed, which ends an attempt for all nodes
 
+    def data(self) -> dict[str, Any]:
+        return {}
+
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "devices" if self.filter == "DynamicResources" else "filter"
@@ -60,9 +63,18 @@ class OtherReason(Reason):
         return self.text
 
 
-def plain(view: msgspec.Struct) -> Any:
-    """Return *view* as JSON would have it."""
-    return msgspec.json.decode(msgspec.json.encode(view))
+def plain(value: Any) -> Any:
+    """Return *value* as JSON would have it."""
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Attempt | UnmetTerm):
+        return value.data()
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 # ── taints ───────────────────────────────────────────────────────────────────────────────────────
@@ -114,12 +126,6 @@ class UntoleratedTaint(Reason):
         unread = next((each.outcome for each in self.attempts if each.outcome in UNREADABLE), None)
         return text if unread is None else f"{text} ({UNREAD_WORDS[unread]})"
 
-    def data(self) -> dict[str, Any]:
-        return {
-            "taint": plain(self.taint),
-            "attempts": [attempt.data() for attempt in self.attempts],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Cordoned(Reason):
@@ -143,9 +149,6 @@ class WrongLabel(Reason):
     key: str
     wanted: str
     found: str | None
-
-    def data(self) -> dict[str, Any]:
-        return {"key": self.key, "wanted": self.wanted, "found": self.found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +191,6 @@ class UnmetAffinity(Reason):
     plugin: ClassVar[str] = "NodeAffinity"
     words: ClassVar[str] = WrongLabel.words
     terms: tuple[UnmetTerm, ...]
-
-    def data(self) -> dict[str, Any]:
-        return {"terms": [term.data() for term in self.terms]}
 
     @property
     def group(self) -> tuple[Any, ...]:
@@ -245,9 +245,6 @@ class OtherNode(Reason):
     words: ClassVar[str] = "node(s) didn't match the requested node name"
     wanted: str
 
-    def data(self) -> dict[str, Any]:
-        return {"wanted": self.wanted}
-
 
 @dataclass(frozen=True, slots=True)
 class UndeclaredFeatures(Reason):
@@ -257,9 +254,6 @@ class UndeclaredFeatures(Reason):
     plugin: ClassVar[str] = "NodeDeclaredFeatures"
     words: ClassVar[str] = "node(s) didn't match Pod's required features"
     features: tuple[str, ...]  #: those it does not declare
-
-    def data(self) -> dict[str, Any]:
-        return {"features": list(self.features)}
 
 
 # ── room ─────────────────────────────────────────────────────────────────────────────────────────
@@ -313,9 +307,6 @@ class TooManyPods(Reason):
     limit: int
     running: int
 
-    def data(self) -> dict[str, Any]:
-        return {"limit": self.limit, "running": self.running}
-
     @property
     def group(self) -> tuple[Any, ...]:
         return (self.kind, self.limit)
@@ -331,9 +322,6 @@ class PortTaken(Reason):
     port: int
     protocol: str
     holder: str
-
-    def data(self) -> dict[str, Any]:
-        return {"port": self.port, "protocol": self.protocol, "holder": self.holder}
 
     @property
     def group(self) -> tuple[Any, ...]:

@@ -35,8 +35,9 @@ from weir.scheduler.node_table import (
     NodeTable,
 )
 from weir.scheduler.plugins.node_resources_balanced_allocation import BalancedScore
-from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit, FitArguments
+from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.profile_arguments import FitArguments
 
 #: A score lies above these bits; below is room for the order of nodes that score the same.
 RANK_BITS: Final = 24

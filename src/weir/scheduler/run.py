@@ -24,8 +24,8 @@ from weir.gates import Gates
 from weir.objects.core import Node, Pod
 from weir.objects.kinds import by_kind
 from weir.observe.endpoint import Pages, pages
-from weir.observe.features import publish_features
 from weir.observe.logs import Log
+from weir.observe.process_metrics import publish_features
 from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.decision_log import DecisionLog

@@ -37,7 +37,7 @@ class StatusReporter:
         """Record an event about *pod* in the name of its profile, or of *reporter*."""
         recorder = self._recorders.get(reporter or pod.spec.scheduler_name)
         if recorder is not None:
-            recorder.record(_reference(pod), type, reason, action, note)
+            recorder.record(ObjectReference.of_pod(pod), type, reason, action, note)
 
     def record_rule_event(self, rule: ObjectMeta, reason: str, note: str) -> None:
         """Record a warning about a DeviceTaintRule in the name of the first profile."""
@@ -99,10 +99,3 @@ class StatusReporter:
             # The next attempt writes it again; a pod that is gone needs no status.
             if not isinstance(error, NotFound):
                 self._log.info("pod status not written", pod=pod.key, error=str(error))
-
-
-def _reference(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
-    return ObjectReference(
-        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
-    )

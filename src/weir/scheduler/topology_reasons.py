@@ -50,9 +50,6 @@ class NoTopologyDomain(Reason):
     constraint: int
     topology_key: str
 
-    def data(self) -> dict[str, Any]:
-        return {"constraint": self.constraint, "topologyKey": self.topology_key}
-
 
 @dataclass(frozen=True, slots=True)
 class NoPodNear(Reason):
@@ -90,6 +87,3 @@ class AvoidedByPodNear(Reason):
     plugin: ClassVar[str] = "InterPodAffinity"
     words: ClassVar[str] = "node(s) didn't satisfy existing pods anti-affinity rules"
     topology_key: str
-
-    def data(self) -> dict[str, Any]:
-        return {"topologyKey": self.topology_key}

@@ -43,9 +43,6 @@ class TooManyVolumes(Reason):
     limit: int
     attached: int
 
-    def data(self) -> dict[str, Any]:
-        return {"driver": self.driver, "limit": self.limit, "attached": self.attached}
-
     @property
     def group(self) -> tuple[Any, ...]:
         return (self.kind, self.driver, self.limit)
@@ -62,9 +59,6 @@ class DriverMissing(Reason):
     def message(self) -> str:
         return f"{self.driver} CSI driver is not installed on the node"
 
-    def data(self) -> dict[str, Any]:
-        return {"driver": self.driver}
-
 
 @dataclass(frozen=True, slots=True)
 class VolumeElsewhere(Reason):
@@ -77,9 +71,6 @@ class VolumeElsewhere(Reason):
     volume: str
     terms: tuple[UnmetTerm, ...]
 
-    def data(self) -> dict[str, Any]:
-        return {"claim": self.claim, "volume": self.volume, "terms": [term.data() for term in self.terms]}
-
 
 @dataclass(frozen=True, slots=True)
 class VolumeMissing(Reason):
@@ -90,9 +81,6 @@ class VolumeMissing(Reason):
     words: ClassVar[str] = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
     claim: str
     volume: str
-
-    def data(self) -> dict[str, Any]:
-        return {"claim": self.claim, "volume": self.volume}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +112,6 @@ class WrongVolumeZone(Reason):
     key: str
     wanted: str
     found: str | None
-
-    def data(self) -> dict[str, Any]:
-        return {"volume": self.volume, "key": self.key, "wanted": self.wanted, "found": self.found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from weir.values.quoting import quote
 
-__all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "fields_of", "parse"]
-
 Document = Mapping[str, Any]
 Getter = Callable[[Document], str]
 
@@ -187,9 +185,6 @@ class Selector:
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
-
-
-EVERYTHING = Selector()
 
 
 _ESCAPE_OR_COMMA: Final = re.compile(r"\\.?|,", re.DOTALL)

@@ -16,8 +16,6 @@ from typing import Any, Final
 from weir.values.names import check_label_key, check_label_value
 from weir.values.quoting import quote
 
-__all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "from_object", "parse", "print_selector"]
-
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 _OPERATORS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 #: Read in one pass of the expression: a selector may have as many words as its line has room for.

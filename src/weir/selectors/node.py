@@ -177,15 +177,6 @@ def pod_selects_node(pod: Pod, labels: Mapping[str, str], node_name: str, gates:
     return required is None or selects(required, labels, node_name, gates)
 
 
-def preference(pod: Pod, labels: Mapping[str, str], node_name: str, gates: Gates) -> int:
-    """Return the summed weight of the preferred terms that select the node."""
-    return sum(
-        term.weight
-        for term in preferred_terms(pod)
-        if term.weight and term_matches(term.preference, labels, node_name, gates)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class VolumeMatch:
     """Whether a volume can be used on a node."""

@@ -15,18 +15,21 @@ import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from weir.apiserver.registry import codec
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.cache import Informer, decode_document
+from weir.client.snapshot import CREATION, DEVICES, PLACEMENT
 from weir.client.version_skew import forget
 from weir.controllers.nodes.condition_taints import OWNED
 from weir.errors import NotFound
-from weir.objects.kind import Kind
+from weir.explain.explanation import Explanation
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import KINDS, by_kind
+from weir.objects.manifest import read_values
 from weir.objects.times import format_time
 from weir.observe.metrics import render_together
 from weir.simulation.cluster_lifecycle import ClusterLifecycle
@@ -36,13 +39,10 @@ from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_docume
 from weir.simulation.named_kinds import kind_called, kind_of
 from weir.store import Event
 from weir.taints.notation import parse_taint, taint_document
-
-if TYPE_CHECKING:
-    from weir.explain.explanation import Explanation
+from weir.world import World
 
 __all__ = ["Cluster", "ComponentGates"]
 
-Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
 Observer = Callable[[datetime, Document | None, Document | None], None]
 NODES: Final = by_kind("v1", "Node")
@@ -245,10 +245,8 @@ class Cluster(ClusterLifecycle):
 
         *stored* says that a document comes from the cluster, as it is or was; a name always does.
         """
-        from weir.client.snapshot import CREATION, DEVICES, PLACEMENT
         from weir.explain.pod import explain
         from weir.explain.subject import Subject
-        from weir.world import World
 
         stored = isinstance(pod, str) if stored is None else stored
         document = self.get("Pod", pod, namespace) if isinstance(pod, str) else pod
@@ -279,8 +277,6 @@ class Cluster(ClusterLifecycle):
 
 def _documents(given: Document | str) -> list[Document]:
     if isinstance(given, str):
-        from weir.objects.manifest import read_values
-
         return [each for each in read_values(given, "<apply>") if each]
     if str(given.get("kind", "")).endswith("List") and "items" in given:
         return list(given["items"])

@@ -18,10 +18,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from weir.apiserver.build import build
+from weir.apiserver.build import Running, build
 from weir.apiserver.options import Options
 from weir.apiserver.registry import codec
-from weir.apiserver.running import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
@@ -31,7 +30,7 @@ from weir.objects.kinds import by_kind, hub_of
 from weir.objects.pod_usage import UsageModel
 from weir.observe.interpreter import collect_rarely
 from weir.scheduler.config import SchedulerConfig
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import SeatedPods
 from weir.simulation.component_gates import ComponentGates
 from weir.simulation.control_plane import ControlPlane
 from weir.simulation.first_objects import ensure_storage_class
@@ -40,9 +39,8 @@ from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
 from weir.simulation.outside import ExternalAccess
 from weir.store import KeyValue, Write
-from weir.store.compact import upkeep_loop
 from weir.store.log import next_version
-from weir.store.memory import MemoryStore
+from weir.store.memory import MemoryStore, upkeep_loop
 
 if TYPE_CHECKING:
     from weir.simulation.outside import ExternalAccess
@@ -74,7 +72,7 @@ class ClusterLifecycle(ABC):
         holding: Iterable[Document] = (),
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
-        seats: Mapping[str, Mapping[str, PodClass]] | None = None,
+        seats: Mapping[str, SeatedPods] | None = None,
         usage: UsageModel = USAGE,
         event_reasons: frozenset[str] | None = None,
     ) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from weir.apiserver.older_release import DEFAULT_RELEASE, RELEASES
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 
+COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 #: The components that ask whether a toleration tolerates a taint; the API server never does (core.md 8.5).
 READERS: Final = ("scheduler", "controllers", "kubelet")
 
@@ -50,8 +51,7 @@ class ComponentGates:
             return gates
         if gates is None:
             return cls()
-        names = ("apiserver", "scheduler", "controllers", "kubelet")
-        if isinstance(gates, Mapping) and set(gates) & set(names):
-            return cls(**{name: Gates.of(gates[name]) for name in names if name in gates})  # type: ignore[arg-type]
+        if isinstance(gates, Mapping) and set(gates) & set(COMPONENTS):
+            return cls(**{name: Gates.of(gates[name]) for name in COMPONENTS if name in gates})  # type: ignore[arg-type]
         same = Gates.of(gates)  # type: ignore[arg-type]
         return cls(same, same, same, same)

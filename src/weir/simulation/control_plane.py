@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from weir.apiserver.running import Running
+from weir.apiserver.build import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Transport
 from weir.client.local import LocalTransport
@@ -20,10 +20,10 @@ from weir.client.version_skew import OlderTransport
 from weir.clock import Clock
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.observe.endpoint import Page, Pages, pages
-from weir.observe.features import publish_component_features
 from weir.observe.metrics import CONTENT_TYPE, Registry, render_together
+from weir.observe.process_metrics import publish_component_features
 from weir.scheduler.config import SchedulerConfig
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import SeatedPods
 from weir.simulation.component_gates import READERS, ComponentGates
 from weir.simulation.components import AGENTS, make_controllers, make_kubelets, make_scheduler
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
@@ -73,7 +73,7 @@ class ControlPlane:
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
-        seats: Mapping[str, Mapping[str, PodClass]] | None = None,
+        seats: Mapping[str, SeatedPods] | None = None,
         event_reasons: frozenset[str] | None = None,
     ) -> None:
         """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.

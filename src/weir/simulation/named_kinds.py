@@ -9,8 +9,6 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, find_kind
 from weir.objects.served_kinds import ServedKinds
 
-__all__ = ["ObjectError", "kind_called", "kind_of"]
-
 
 class ObjectError(ValueError):
     """What was given to a cluster is no object it can take; the message says what is missing."""

@@ -11,17 +11,17 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from weir.apiserver.auth import kubeconfig
+from weir.apiserver.auth import pki
+from weir.apiserver.build import Running
 from weir.apiserver.run import sweep
-from weir.apiserver.running import Running
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
+from weir.apiserver.transport.protocol import HttpProtocol
 from weir.observe.listener import listen
-
-__all__ = ["ExternalAccess"]
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -43,8 +43,8 @@ class ExternalAccess:
         except BaseException:
             self.close()
             raise
-        access = kubeconfig.Access(self.address, token=running().admin_token)
-        kubeconfig.write(self.kubeconfig, kubeconfig.document(access))
+        access = pki.Access(self.address, token=running().admin_token)
+        pki.write_kubeconfig(self.kubeconfig, pki.kubeconfig_document(access))
 
     async def _listen(self) -> str:
         running = self._running()
@@ -55,7 +55,7 @@ class ExternalAccess:
             allows=lambda request: self._running().server.allows(request),
         )
         running.connections = connections
-        running.listener = await listen(connections.protocol, HOST, 0, None)
+        running.listener = await listen(partial(HttpProtocol, connections), HOST, 0, None)
         running.port = running.listener.port
         running.chores.append(asyncio.ensure_future(sweep(connections)))
         return running.url

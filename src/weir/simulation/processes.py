@@ -1,4 +1,4 @@
-"""Processes of `weir up`: scheduler, controllers and simulated nodes under a supervisor.
+"""Processes of `weir up`: scheduler, controllers, simulated nodes and further API servers under a supervisor.
 
 Spec: decision 15. The API server's process forks a supervisor before it has threads; that imports the components'
 modules while the server starts, forks each component when the server listens, and again whenever one exits. The
@@ -18,18 +18,22 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weir.errors import WeirError
 from weir.observe.logs import Log
 from weir.simulation.component_gates import READERS, ComponentGates
 
+if TYPE_CHECKING:
+    from weir.apiserver.options import Options
+
 FIRST_PAUSE_SECONDS: Final = 0.25  #: before a component that ended is started again; twice as long each time
 LONGEST_PAUSE_SECONDS: Final = 10.0
 FORGIVEN_SECONDS: Final = 60.0  #: of life, after which an end is the first one again
 STOP_SECONDS: Final = 5.0  #: for components to exit after SIGTERM
+_APISERVER: Final = "apiserver-"  #: begins the names of all API servers but the first
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 log = Log("weir.up")
@@ -46,6 +50,17 @@ class Plan:
     #: open listening sockets of the metrics pages; a restarted component inherits its own
     doors: Mapping[str, socket.socket] = field(default_factory=dict)
     authority: Path | None = None  #: the folder of the authority that signs certificates
+    server: Options | None = None  #: of the first API server, which the others share the port with
+    apiservers: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The components that get a process.
+
+        >>> Plan(ComponentGates(), apiservers=3).names
+        ('scheduler', 'controllers', 'kubelet', 'apiserver-2', 'apiserver-3')
+        """
+        return (*READERS, *(f"{_APISERVER}{number}" for number in range(2, self.apiservers + 1)))
 
 
 class EndedEarly(WeirError):
@@ -80,9 +95,9 @@ class Processes:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         return cls(pid, ours)
 
-    def start(self, path: Path) -> None:
-        """Let every component begin, on the server whose local socket is at *path*."""
-        self._control.sendall(os.fsencode(path))
+    def start(self, path: Path, port: int) -> None:
+        """Let every component begin, on the server whose local socket is at *path*, and which listens at *port*."""
+        self._control.sendall(b"%d %b" % (port, os.fsencode(path)))
 
     async def watch_over(self) -> None:
         """Wait; raises when the supervisor has exited."""
@@ -119,9 +134,9 @@ class _Supervisor:
 
     def __init__(self, plan: Plan, run_loop: RunLoop, control: socket.socket) -> None:
         self._plan, self._run_loop, self._control = plan, run_loop, control
-        self._lives = {name: _Life() for name in READERS}
+        self._lives = {name: _Life() for name in plan.names}
         self._stopping = False
-        self._path = Path()
+        self._path, self._port = Path(), 0
         self._here, self._alive = os.pipe()  # readable by the components once this process is gone
 
     def run(self) -> None:
@@ -137,10 +152,11 @@ class _Supervisor:
 
         gc.collect()
         gc.freeze()  # so that pages stay shared with the components
-        if not (path := self._control.recv(4096)):
+        if not (server := self._control.recv(4096)):
             return
-        self._path = Path(os.fsdecode(path))
-        for name in READERS:
+        port, _, path = server.partition(b" ")
+        self._path, self._port = Path(os.fsdecode(path)), int(port)
+        for name in self._plan.names:
             self._start(name)
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
@@ -169,7 +185,10 @@ class _Supervisor:
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             _call_it(f"weir-{name}")
-            work = _live(name, self._plan, self._path, self._here)
+            if name.startswith(_APISERVER):
+                work = _serve(name, self._plan, self._port, self._here)
+            else:
+                work = _live(name, self._plan, self._path, self._here)
             _end_with(lambda: self._run_loop(work))
 
     def _reap(self) -> None:
@@ -287,6 +306,26 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
             trimming.cancel()
     finally:
         await client.close()
+
+
+async def _serve(name: str, plan: Plan, port: int, here: int) -> None:
+    """Be a further API server at *port*, as long as `_live` is a component."""
+    from weir.apiserver.run import serving_api
+    from weir.observe.endpoint import pages, serving
+    from weir.observe.stopping import stop_on
+
+    assert plan.server is not None
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        number = int(name.removeprefix(_APISERVER))
+        options = replace(plan.server, secure_port=port, number=number)
+        running = await stack.enter_async_context(serving_api(options))
+        stop_on(stop.set, signal.SIGTERM)
+        asyncio.get_running_loop().add_reader(here, stop.set)
+        if name in plan.doors:
+            shown = pages(running.metrics.render, lambda: True)
+            await stack.enter_async_context(serving(shown, plan.doors[name]))
+        await stop.wait()
 
 
 def _make(

@@ -4,6 +4,11 @@ Start at `weir.store.backend` (the interface), then `weir.store.log` (revisions 
 Backends: `memory`, `sqlite` (durable, one machine), `etcd` (shared).
 """
 
+import os
+
+# gRPC writes lines of its own to stderr about what it also raises; it looks here when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 from weir.store.backend import (
     WRITTEN_BEFORE,
     Compacted,

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple, Self
 import grpc.aio
 import msgspec
 
-from weir.store import etcd_messages as pb
+from weir.store import etcd_wire as pb
 from weir.store.backend import (
+    PLAIN,
     WRITTEN_BEFORE,
     Compacted,
     Event,
@@ -31,10 +32,11 @@ from weir.store.backend import (
     StoreError,
     StoreUnavailable,
     TooLarge,
+    Transformer,
+    Unreadable,
     Write,
     check_writes,
 )
-from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.etcd_wire import (
     LAST_PLACE,
     EtcdConnection,
@@ -48,8 +50,7 @@ from weir.store.etcd_wire import (
     unavailable,
 )
 from weir.store.log import Log, next_version, refusal
-from weir.store.memory import ReadCache
-from weir.store.transformer import PLAIN, Transformer, Unreadable
+from weir.store.memory import DEFAULT_KEEP_SECONDS, ReadCache, Retention
 
 _TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default
 _TXN_BYTES = 1 << 20  # and of more than 1.5 MiB

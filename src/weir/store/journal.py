@@ -21,8 +21,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from weir.store.backend import NO_STAMP, Event, KeyValue, StoreUnavailable
-from weir.store.transformer import PLAIN, Transformer
+from weir.store.backend import NO_STAMP, PLAIN, Event, KeyValue, StoreUnavailable, Transformer
 from weir.store.wal import find_damage
 
 T = TypeVar("T")

@@ -20,13 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from weir.store.backend import Event, Result, StoreUnavailable, Write, check_writes
-from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
+from weir.store.backend import PLAIN, Event, Result, StoreUnavailable, Transformer, Write, check_writes
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
 from weir.store.log import Log
-from weir.store.memory import ReadCache
-from weir.store.transformer import PLAIN, Transformer
+from weir.store.memory import DEFAULT_KEEP_SECONDS, ReadCache, Retention
 
 _GROUP_WRITES = 4096  # more than this waits for the next group, to bound every writer's waiting
 _QUICK_WRITES = 64  # at most these are made into rows on the loop

@@ -24,7 +24,7 @@ from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.estimate import Estimate
 from weir.cel.library import KUBERNETES
 from weir.cel.program import check_expression as check_text
-from weir.cel.types import BOOL
+from weir.cel.types import BOOL, Node
 from weir.cel.values import Value, type_of
 from weir.objects.core import Taint, Toleration
 from weir.taints.operators import Outcome
@@ -100,7 +100,7 @@ def keys_named(expression: str) -> frozenset[str] | None:
     return _keys_named(check_text(expression, ENV).root)
 
 
-def _keys_named(node: ast.Node) -> frozenset[str] | None:
+def _keys_named(node: Node) -> frozenset[str] | None:
     if not isinstance(node, ast.Call) or len(node.args) != 2:
         return None
     left, right = node.args
@@ -118,7 +118,7 @@ def _keys_named(node: ast.Node) -> frozenset[str] | None:
     return None
 
 
-def _is_key(node: ast.Node) -> bool:
+def _is_key(node: Node) -> bool:
     return (
         isinstance(node, ast.Select)
         and node.field == "key"
@@ -128,7 +128,7 @@ def _is_key(node: ast.Node) -> bool:
     )
 
 
-def _texts(nodes: Iterable[ast.Node]) -> frozenset[str] | None:
+def _texts(nodes: Iterable[Node]) -> frozenset[str] | None:
     found: set[str] = set()
     for node in nodes:
         if not isinstance(node, ast.Literal) or not isinstance(node.value, str):

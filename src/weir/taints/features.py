@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, TOLERATION_CEL
+from weir.objects.envelope import mapping
 from weir.objects.templates import find_template
 from weir.taints.operators import find_comparison, find_in_affinity
 
@@ -26,18 +27,18 @@ def needed_gates(documents: Iterable[Any]) -> frozenset[str]:
 
 def _needed(document: Any) -> Iterator[str]:
     kind = document.get("kind") if isinstance(document, dict) else None
-    spec = _mapping(_mapping(document).get("spec"))
+    spec = mapping(mapping(document).get("spec"))
     if kind == "DeviceTaintRule":
         yield DEVICE_TAINT_RULES
         yield DEVICE_TAINTS
     elif kind == "ResourceSlice":
         devices = _items(spec.get("devices"))
-        if any(each.get("taints") or _mapping(each.get("basic")).get("taints") for each in devices):
+        if any(each.get("taints") or mapping(each.get("basic")).get("taints") for each in devices):
             yield DEVICE_TAINTS
     elif kind == "PersistentVolume":
-        yield from _of_terms(_mapping(_mapping(spec.get("nodeAffinity")).get("required")))
+        yield from _of_terms(mapping(mapping(spec.get("nodeAffinity")).get("required")))
     else:
-        yield from _of_pod(_mapping(_mapping(find_template(document)).get("spec")))
+        yield from _of_pod(mapping(mapping(find_template(document)).get("spec")))
 
 
 def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
@@ -47,8 +48,8 @@ def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
             yield TOLERATION_CEL
         elif comparison := find_comparison(str(operator or "")):
             yield comparison.gate
-    affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
-    yield from _of_terms(_mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")))
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    yield from _of_terms(mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")))
     for preferred in _items(affinity.get("preferredDuringSchedulingIgnoredDuringExecution")):
         yield from _of_terms({"nodeSelectorTerms": [preferred.get("preference")]})
 
@@ -59,10 +60,6 @@ def _of_terms(selector: dict[str, Any]) -> Iterator[str]:
             comparison = find_in_affinity(requirement.get("operator"))
             if comparison is not None and comparison.affinity_gate:
                 yield comparison.affinity_gate
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _items(value: Any) -> list[dict[str, Any]]:

@@ -15,7 +15,9 @@ PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
 NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  #: a cordon
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"  #: set by people: the node will not come back
-
+#: Prefixes of keys that Kubernetes sets by itself. They come and go with the node's condition, so tolerating them
+#: makes sense while no node has them.
+OWN_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 _DAEMON_TAINTS: Final = (
     (NOT_READY, "NoExecute"),

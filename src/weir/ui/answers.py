@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.cli._certainty import distinct, needed_kinds
-from weir.cli.explain import deciding, through_operator
-from weir.cli.render import to_yaml
 from weir.explain.diff import diff
 from weir.explain.engine import Engines
 from weir.explain.explanation import Explanation
+from weir.explain.explanation import document as report
 from weir.explain.fix import Case, Edits, Fix, apply, changed_node, find_fix
 from weir.explain.pod import explain
-from weir.explain.report import document as report
-from weir.explain.report import one
 from weir.explain.verdict import Group
 from weir.gates import Gates
+from weir.inputs.certainty import deciding, distinct, needed_kinds, through_operator
+from weir.output import to_yaml
 from weir.taints.features import needed_gates
 from weir.ui.matrix import Cell, Matrix, Row, make_matrix
 from weir.ui.matrix_cache import MatrixCache
@@ -95,7 +93,7 @@ def explain_workload(seen: ClusterView, name: str, node: str = "") -> tuple[Docu
         seen.known,
         used,
         lambda gates: [explain(subject, seen.world, gates)],
-        lambda a, b: [one(each) for each in a] == [one(each) for each in b],
+        lambda a, b: [each.data() for each in a] == [each.data() for each in b],
     )
     answer = found[0][1][0]
     lowered = [through_operator(subject, seen.known, seen.held)]

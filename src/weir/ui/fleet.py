@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import click
 
-from weir.cli._device_list import SCHEMA, device_document, distinguishing_attributes
-from weir.cli._device_rules import make_rule, rule_effect, rule_name
-from weir.cli.render import to_yaml
 from weir.client.snapshot import DEVICES
+from weir.device_rules.document import SCHEMA, device_document, distinguishing_attributes
+from weir.device_rules.rule import make_rule, rule_effect, rule_name
 from weir.devices.inventory import Inventory, Row
 from weir.devices.notation import parse_selector
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaintRule
+from weir.output import to_yaml
 from weir.taints.notation import DEVICE_EFFECTS, TaintNotationError, parse_taint, taint_document
 from weir.ui.source import ClusterView, lacking
 from weir.ui.timeline import BadQuestion

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from weir.explain.pod import explain
-from weir.explain.report import one
 from weir.explain.subject import Subject
 from weir.ui.answers import NotThere, gates_of, used_gates
 from weir.ui.source import ClusterView, lacking
@@ -39,7 +38,7 @@ def pod_page(seen: ClusterView, namespace: str, name: str) -> Document:
         return {**page, "cannotSay": why}
     subject = replace(Subject.of({**pod, "kind": "Pod"}, stored=True), in_cluster=True)
     gates = gates_of(seen, used_gates(seen))[0]
-    return {**page, "explain": one(explain(subject, seen.world, gates))}
+    return {**page, "explain": explain(subject, seen.world, gates).data()}
 
 
 def _life(pod: Document, seen: ClusterView) -> Iterator[Document]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -18,21 +17,25 @@ from weir.errors import ApiError, WeirError
 from weir.explain.observed import observed_pod
 from weir.objects.core import ViewError
 from weir.objects.requests import RequestError
+from weir.plan.document import Wave
+from weir.plan.verify import check_waves
+from weir.plan.waves import wave
 from weir.ui.answers import NotThere, Try, explain_workload, matrix_of
 from weir.ui.fleet import fleet, preview, preview_chosen
 from weir.ui.matrix import Matrix
 from weir.ui.matrix_cache import MatrixCache
+from weir.ui.plans import make_plan
 from weir.ui.pods import pod_page
 from weir.ui.rights import denied, needs, needs_to_untaint
 from weir.ui.simulations import Cancelled, Simulations
 from weir.ui.source import ClusterView, Source, lacking
 from weir.ui.timeline import BadQuestion, Question, foresee, ticks
 from weir.ui.writes import Drains, make, remove_rule
-from weir.whatif.plan import plan, verify
 
 Document = dict[str, Any]
 Answer = tuple[int, Document]
 Query = Mapping[str, str]
+Ticker = Callable[..., None]  #: done, total and, where it changes, the stage
 API: Final = "/api/v1/"
 #: A page that waits for changes is answered after so long in any case.
 WAIT_SECONDS: Final = 25.0
@@ -50,7 +53,7 @@ class Screens:
         self._memory: MatrixCache | None = None  #: of the last matrix
         self._drains = Drains()
         self._simulations = Simulations()
-        self._plan: Document | None = None
+        self._plan: Wave | None = None
         self._gets: dict[str, Callable[[Query], Document]] = {
             "state": self._state,
             "changes": self._changes,
@@ -65,6 +68,7 @@ class Screens:
             "try": self._try,
             "ticks": lambda body: ticks(self._readable(), Question.of(body)),
             "what-if": lambda body: self.foresee(body),
+            "plan": lambda body: self._simulated("plan", body, self._make_plan),
             "cancel": self._cancel,
             "rule": lambda body: preview(self.source.seen(), body),
             "rules": lambda body: preview_chosen(self.source.seen(), body),
@@ -204,28 +208,53 @@ class Screens:
     # ── changes ──
 
     def foresee(self, body: Document) -> Document:
-        """Return what a change would do; `job` of *body* is the page's name for the simulation.
+        """Return what a change would do, and keep what to hold it against once it is made."""
+        return self._simulated("what-if", body, self._foresee)
+
+    def _foresee(self, seen: ClusterView, asked: Document, tick: Ticker) -> Document:
+        question = Question.of(asked)
+        document, forecast = foresee(seen, question, tick)
+        change = question.change(seen.known.possible(())[0])
+        objects = [each for each in seen.documents if each.get("kind") != "Pod"]
+        foreseen = wave([change], forecast, objects)
+        with self._lock:
+            self._keep((seen.version, _plan_name(asked)), foreseen)
+        return document
+
+    def _make_plan(self, seen: ClusterView, asked: Document, tick: Ticker) -> Document:
+        def show(stage: str, done: int, total: int) -> None:
+            tick(done, total, stage)
+
+        return make_plan(seen, asked, self.source.title(), show)
+
+    def _simulated(
+        self, kind: str, body: Document, work: Callable[[ClusterView, Document, Ticker], Document]
+    ) -> Document:
+        """Return what *work* says of a question; `job` of *body* is the page's name for the simulation.
 
         Only the results are kept under the lock: other screens are answered meanwhile.
         """
         asked = {name: value for name, value in body.items() if name != "job"}
-        question = Question.of(asked)
+        Question.of(asked)
         seen, job = self._readable(), str(body.get("job") or id(body))
-        name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
+        key = (seen.version, f"{kind} {_encoded(asked)}")
         with self._simulations.run(job) as tick:
             with self._lock:
-                document: Document | None = self._kept.get((seen.version, name))
+                document: Document | None = self._kept.get(key)
             if document is None:
-                document, forecast = foresee(seen, question, tick)
-                foreseen = plan(document["whatIf"], forecast.uids, forecast.at or _now())
+                document = work(seen, asked, tick)
                 with self._lock:
-                    self._keep((seen.version, name), document)
-                    self._keep((seen.version, f"plan of {name}"), foreseen)
+                    self._keep(key, document)
         return {**document, "version": seen.version}
 
     def _progress(self, query: Query) -> Document:
         simulation = self._simulations.progress(query.get("job", ""))
-        return {"schema": "weir.ui.progress/v1", "done": simulation.done, "total": simulation.total}
+        return {
+            "schema": "weir.ui.progress/v1",
+            "done": simulation.done,
+            "total": simulation.total,
+            "stage": simulation.stage,
+        }
 
     def _cancel(self, body: Document) -> Document:
         job = body.get("job")
@@ -289,17 +318,17 @@ class Screens:
         if self._plan is not None:
             checks = [
                 {"about": each.about, "foreseen": each.foreseen, "found": each.found, "held": each.held}
-                for each in verify(self._plan, self.source.seen().documents)
+                for each in check_waves([self._plan], self.source.seen().documents)
             ]
         return {"schema": "weir.ui.reality/v1", "checks": checks, "drain": self._drains.lines()}
 
 
 def _plan_name(asked: Document) -> str:
-    return f"plan of what-if {msgspec.json.encode(asked, order='sorted').decode()}"
+    return f"plan of what-if {_encoded(asked)}"
 
 
-def _now() -> Any:
-    return datetime.now(UTC)
+def _encoded(asked: Document) -> str:
+    return msgspec.json.encode(asked, order="sorted").decode()
 
 
 def _taint_keys(seen: ClusterView) -> list[str]:

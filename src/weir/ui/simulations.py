@@ -26,11 +26,12 @@ class Simulation:
 
     done: int = 0
     total: int = 0
+    stage: str = ""  #: what is counted, where that changes
     cancelled: bool = False
 
-    def tick(self, done: int, total: int) -> None:
+    def tick(self, done: int, total: int, stage: str = "") -> None:
         """Note how far it is; raises Cancelled."""
-        self.done, self.total = done, total
+        self.done, self.total, self.stage = done, total, stage
         if self.cancelled:
             raise Cancelled
 
@@ -43,7 +44,7 @@ class Simulations:
         self._turn = threading.Lock()
 
     @contextmanager
-    def run(self, name: str) -> Iterator[Callable[[int, int], None]]:
+    def run(self, name: str) -> Iterator[Callable[..., None]]:
         """Wait for the turn of the question *name*, and yield its `tick`. Raises Cancelled."""
         simulation = self._of(name)
         try:

@@ -11,11 +11,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from weir.cli._certainty import because, known_gates
-from weir.cli._options import ClusterSource
-from weir.cli.inputs import ClusterObjects, read_cluster
 from weir.client.api import Client
 from weir.client.cache import Informer, decode_document, wait_all_synced
 from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
@@ -23,12 +20,14 @@ from weir.client.known_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, NOT_SERVED, VERSIONS, Missing
 from weir.clock import RealClock
 from weir.errors import Forbidden, NotFound
-from weir.objects.kind import Kind
+from weir.inputs.certainty import because, known_gates
+from weir.inputs.cluster import ClusterObjects, read_cluster
+from weir.inputs.live import ClusterSource
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import find_kind
 from weir.ui.workloads import Workload, find_workloads
 from weir.world import World, flatten
 
-Document = dict[str, Any]
 #: Debounce time: changes within it make one version.
 _CALM_SECONDS: Final = 0.15
 _START_SECONDS: Final = 60.0

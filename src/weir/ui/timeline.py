@@ -8,14 +8,15 @@ needs no other stops. The counts beside each value are of this moment; where pod
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import Any, Final
 
-from weir.cli._certainty import distinct
-from weir.cli.what_if import (
+from weir.gates import GateError, Gates, parse_settings
+from weir.inputs.certainty import distinct
+from weir.inputs.forecasts import (
     check_kinds,
     not_considered,
     places_unmeasured,
@@ -23,7 +24,6 @@ from weir.cli.what_if import (
     unmeasured_nodes,
     used_gates,
 )
-from weir.gates import GateError, Gates, parse_settings
 from weir.objects.core import Node, Pod, Taint
 from weir.selectors.labels import SelectorError, parse
 from weir.taints.eviction import stay
@@ -250,7 +250,8 @@ def ticks(seen: ClusterView, question: Question) -> Document:
     thresholds = _thresholds(seen, key, effect)
     found = []
     own = {question.taint.value} - {""}
-    for value in _ordered({*thresholds, *_beside(seen, key), *_carried(seen, key), *own})[:MOST_TICKS]:
+    values = _ordered({*thresholds, *_beside(seen, key), *_carried(seen, key), *own})
+    for value in _spread(values, MOST_TICKS, own):
         stays, leaves, later = _counts(there, Taint(key, value, effect), gates)
         found.append(
             {
@@ -261,7 +262,13 @@ def ticks(seen: ClusterView, question: Question) -> Document:
                 "later": later,
             }
         )
-    return {"schema": "weir.ui.ticks/v1", "nodes": len(chosen), "pods": len(there), "ticks": found}
+    return {
+        "schema": "weir.ui.ticks/v1",
+        "nodes": len(chosen),
+        "pods": len(there),
+        "values": len(values),
+        "ticks": found,
+    }
 
 
 def chosen_nodes(seen: ClusterView, nodes: made.Nodes) -> list[Node]:
@@ -315,6 +322,20 @@ def _carried(seen: ClusterView, key: str) -> set[str]:
 def _tolerations(spec: Any) -> list[Document]:
     found = spec.get("tolerations") if isinstance(spec, dict) else None
     return [each for each in found or () if isinstance(each, dict)]
+
+
+def _spread(values: Sequence[str], most: int, kept: Set[str]) -> Sequence[str]:
+    """Return at most *most* of *values* from the first to the last, with those that are *kept*.
+
+    >>> _spread(["1", "2", "3", "4", "5", "6"], 4, {"5"})
+    ['1', '3', '5', '6']
+    """
+    if len(values) <= most:
+        return values
+    at = {position for position, value in enumerate(values) if value in kept}
+    steps = most - len(at)
+    at |= {step * (len(values) - 1) // (steps - 1) for step in range(steps)}
+    return [values[position] for position in sorted(at)]
 
 
 def _ordered(values: Iterable[str]) -> list[str]:

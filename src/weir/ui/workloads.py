@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from weir.explain.subject import Subject
 from weir.explain.workload import wanted_replicas
+from weir.objects.core import ENDED
 from weir.objects.templates import TEMPLATE_PATHS
 
 Document = dict[str, Any]
-_ENDED: Final = ("Succeeded", "Failed")
 #: Owners are followed so far up: pod, ReplicaSet or Job, Deployment or CronJob.
 _MOST_OWNERS: Final = 5
 
@@ -128,7 +128,7 @@ def _identity(document: Document) -> tuple[str, str, str]:
 
 def _ended(pod: Document) -> bool:
     status = pod.get("status")
-    return isinstance(status, dict) and status.get("phase") in _ENDED
+    return isinstance(status, dict) and status.get("phase") in ENDED
 
 
 def _name(document: Document) -> str:

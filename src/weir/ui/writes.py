@@ -11,7 +11,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from weir.cli._device_write import served_version, settle, write
+from weir.device_rules.write import served_version, settle, write
 from weir.errors import ApiError, NotFound, TooManyRequests
 from weir.explain.phrases import counted, listed
 from weir.objects.kinds import by_kind
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
-PODS: Final = by_kind("v1", "Pod")
 AGENT: Final = "weir-ui"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _AGAIN_SECONDS: Final = 2.0

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from weir.callable_package import make_callable
+from weir.fields.documents import document_version, validate_shape
+from weir.fields.field import FieldError, context_for, required, within_reason
 from weir.gates import Gates, GatesLike
-from weir.validate.field import FieldError, context_for, required, within_reason
+from weir.objects import kinds, v1alpha4, versions
 from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]
-
-make_callable(__name__)
 
 _RELAXED = "resource.k8s.io/v1alpha4"
 
@@ -63,9 +62,6 @@ def validate(
     >>> print(*validate(pod))
     spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
     """
-    from weir.objects import kinds, v1alpha4, versions
-    from weir.validate.shape import document_version, validate_shape
-
     relaxed = isinstance(document, dict) and document.get("apiVersion") == _RELAXED
     if relaxed:
         document = v1alpha4.relax(document.get("kind") or "", document)

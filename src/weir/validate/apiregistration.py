@@ -10,8 +10,9 @@ import base64
 from functools import partial
 from typing import Final
 
-from weir.validate.field import Context, Document, Errors, each_invalid, invalid, not_supported, required
-from weir.validate.meta import validate_object_meta, validate_object_meta_update
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import validate_object_meta, validate_object_meta_update
 from weir.values.names import (
     Messages,
     check_dns1035_label,
@@ -32,20 +33,21 @@ def validate_api_service(new: Document, old: Document | None, context: Context) 
         if context.subresource == "status":
             for i, one in enumerate((new.get("status") or {}).get("conditions") or ()):
                 if one.get("status") not in _STATUSES:
-                    yield not_supported(f"status.conditions[{i}].status", one.get("status") or "", _STATUSES)
+                    yield field.not_supported(
+                        f"status.conditions[{i}].status", one.get("status") or "", _STATUSES
+                    )
             return
     spec = new.get("spec") or {}
     group, version = spec.get("group") or "", spec.get("version") or ""
     yield from validate_object_meta(metadata, context, partial(_check_name, f"{version}.{group}"))
     if not group and version != "v1":
-        yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
-    if group:
-        yield from each_invalid("spec.group", group, check_dns1123_subdomain(group))
-    yield from each_invalid("spec.version", version, check_dns1035_label(version))
+        yield field.required("spec.group", "only v1 may have an empty group and it better be legacy kube")
+    yield from field.well_formed("spec.group", group or None, check_dns1123_subdomain)
+    yield from field.each_invalid("spec.version", version, check_dns1035_label(version))
     for name, most in (("groupPriorityMinimum", _GROUP_MAX), ("versionPriority", _VERSION_MAX)):
         value = spec.get(name) or 0
         if not 0 < value <= most:
-            yield invalid(f"spec.{name}", value, f"must be positive and less than {most}")
+            yield field.invalid(f"spec.{name}", value, f"must be positive and less than {most}")
     yield from _validate_service(spec)
 
 
@@ -61,17 +63,17 @@ def _validate_service(spec: Document) -> Errors:
     if service is None:
         if bundle:
             shown = f"{len(base64.b64decode(bundle))} bytes"
-            yield invalid("spec.caBundle", shown, "local APIServices may not have a caBundle")
+            yield field.invalid("spec.caBundle", shown, "local APIServices may not have a caBundle")
         if insecure:
             detail = "local APIServices may not have insecureSkipTLSVerify"
-            yield invalid("spec.insecureSkipTLSVerify", True, detail)
+            yield field.invalid("spec.insecureSkipTLSVerify", True, detail)
         return
     for name in ("namespace", "name"):
         if not service.get(name):
-            yield required(f"spec.service.{name}")
+            yield field.required(f"spec.service.{name}")
     port = service.get("port") or 0
     if not 0 < port < 65536:
         detail = "port is not valid: must be between 1 and 65535, inclusive"
-        yield invalid("spec.service.port", port, detail)
+        yield field.invalid("spec.service.port", port, detail)
     if insecure and bundle:
-        yield invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present")
+        yield field.invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present")

@@ -1,4 +1,4 @@
-"""Validation of Deployment, ReplicaSet, StatefulSet, DaemonSet and ControllerRevision.
+"""Validation of Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet and ControllerRevision.
 
 Spec: core.md 2.3, 2.7; apiserver.md 13; upstream's rules for these kinds. Selectors are immutable.
 """
@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.validate import field
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import IMMUTABLE, same, validate_meta
 from weir.validate.core.persistent_volume_claim import validate_claim_spec
 from weir.validate.core.pod_template import (
-    validate_not_negative,
     validate_runs_for_ever,
     validate_selected,
     validate_selected_template,
     validate_template,
 )
-from weir.validate.core.resources import NOT_NEGATIVE
-from weir.validate.field import Context, Document, Errors
 from weir.validate.gonames import go_struct
-from weir.validate.int_or_percent import number_of, validate_at_most_all, validate_int_or_percent
-from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
-from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.validate.numbers import (
+    NOT_NEGATIVE,
+    number_of,
+    validate_at_most_all,
+    validate_int_or_percent,
+    validate_not_negative,
+)
 from weir.validate.ratchet import Options, pod_options
+from weir.validate.selectors import is_sound, selector_json, validate_label_selector
 from weir.values.names import check_dns1123_label
 
 
@@ -135,13 +139,14 @@ def _validate_deployment_strategy(strategy: Document) -> Errors:
         if rolling is not None:
             yield from _validate_rolling_update(rolling, f"{at}.rollingUpdate", "25%", "25%")
     else:
-        shown = None
-        if rolling is not None:
-            shown = {
-                "MaxUnavailable": rolling.get("maxUnavailable", 0),
-                "MaxSurge": rolling.get("maxSurge", 0),
-            }
-        yield field.not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("Recreate", "RollingUpdate"))
+        yield field.not_supported(at, _go_strategy(kind, rolling), ("Recreate", "RollingUpdate"))
+
+
+def _go_strategy(kind: str, rolling: Document | None) -> Document:
+    """Return the strategy of a Deployment or DaemonSet as the server prints it."""
+    names = (("MaxUnavailable", "maxUnavailable"), ("MaxSurge", "maxSurge"))
+    shown = None if rolling is None else {go: rolling.get(name, 0) for go, name in names}
+    return {"Type": kind, "RollingUpdate": shown}
 
 
 def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge: Any) -> Errors:
@@ -208,13 +213,7 @@ def _validate_daemon_strategy(strategy: Document) -> Errors:
         if rolling is not None:
             yield from _validate_daemon_rolling(rolling, f"{at}.rollingUpdate")
     elif kind != "OnDelete":
-        shown = None
-        if rolling is not None:
-            shown = {
-                "MaxUnavailable": rolling.get("maxUnavailable", 0),
-                "MaxSurge": rolling.get("maxSurge", 0),
-            }
-        yield field.not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("RollingUpdate", "OnDelete"))
+        yield field.not_supported(at, _go_strategy(kind, rolling), ("RollingUpdate", "OnDelete"))
 
 
 def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
@@ -253,8 +252,7 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
     if old is None:
         for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
-        if service := spec.get("serviceName"):
-            yield from field.each_invalid("spec.serviceName", service, check_dns1123_label(service))
+        yield from field.well_formed("spec.serviceName", spec.get("serviceName") or None, check_dns1123_label)
     yield from _validate_selector(spec.get("selector"), "statefulset")
     yield from _validate_pods(_with_claims(spec), options, "StatefulSet")
     if before is not None:
@@ -350,3 +348,27 @@ def validate_controller_revision(new: Document, old: Document | None, context: C
         yield field.required("data", "data must be a valid JSON object")
     if old is not None and new.get("data") != old.get("data"):
         yield field.invalid("data", new.get("data"), IMMUTABLE)
+
+
+# ── ReplicationController ─────────────────────────────────────────────────────────────────────────────
+
+
+def validate_replication_controller(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ReplicationController, whose selector is a plain map."""
+    spec, _, options = parts_of(new, old, context)
+    meta = list(validate_meta(new, old, context))
+    if context.subresource == "status":
+        yield from meta
+        yield from validate_replica_status(new)
+        return
+    # What upstream declares beside the fields of this kind is found last.
+    declared = [error for error in meta if error.field == "metadata.name" and error.type == field.INVALID]
+    yield from (error for error in meta if error not in declared)
+    selector = spec.get("selector") or {}
+    if not selector and not context.raw:
+        yield field.required("spec.selector")
+    yield from validate_selected_template(
+        spec.get("template"), {"matchLabels": selector}, "spec.template", options, "ReplicationController"
+    )
+    yield from declared
+    yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate import field
-from weir.validate.core.pod_template import validate_not_negative
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import validate_meta
 from weir.validate.core.resources import validate_container_resource_name
-from weir.validate.field import Context, Document, Enum, Errors
-from weir.validate.meta import validate_meta
+from weir.validate.numbers import validate_not_negative
 from weir.values.names import check_dns1123_label, check_path_segment
 from weir.values.quantity import find_quantity
 
@@ -101,11 +101,7 @@ def _described(metric: Document) -> Document:
 
 def _validate_reference(found: Document, at: str, *, any_version: bool, core: bool) -> Errors:
     for name in ("kind", "name"):
-        value = found.get(name) or ""
-        if not value:
-            yield field.required(f"{at}.{name}")
-        else:
-            yield from field.each_invalid(f"{at}.{name}", value, check_path_segment(value))
+        yield from field.required_well_formed(f"{at}.{name}", found.get(name), check_path_segment)
     if not any_version and (problem := _version_problem(found, core=core)) is not None:
         yield field.invalid(f"{at}.apiVersion", found.get("apiVersion") or "", problem)
 
@@ -182,10 +178,9 @@ def _validate_container(source: Document, at: str) -> Errors:
         yield field.required(f"{at}.name", "must specify a resource name")
     else:
         yield from validate_container_resource_name(resource, f"{at}.name")
-    if not container:
-        yield field.required(f"{at}.container", "must specify a container")
-    else:
-        yield from field.each_invalid(f"{at}.container", container, check_dns1123_label(container))
+    yield from field.required_well_formed(
+        f"{at}.container", container, check_dns1123_label, "must specify a container"
+    )
 
 
 def _validate_target(target: Document, at: str) -> Errors:
@@ -209,11 +204,9 @@ def _is_positive(text: Any) -> bool:
 
 
 def _validate_identifier(metric: Document, at: str) -> Errors:
-    name = metric.get("name") or ""
-    if not name:
-        yield field.required(f"{at}.name", "must specify a metric name")
-    else:
-        yield from field.each_invalid(f"{at}.name", name, check_path_segment(name))
+    yield from field.required_well_formed(
+        f"{at}.name", metric.get("name") or "", check_path_segment, "must specify a metric name"
+    )
 
 
 # ── behavior ─────────────────────────────────────────────────────────────────────────────────────
@@ -228,8 +221,7 @@ def _validate_rules(rules: Document, at: str, *, raw: bool) -> Errors:
     if window is not None and window > MAX_STABILIZATION_WINDOW_SECONDS:
         detail = f"must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}"
         yield field.invalid(f"{at}.stabilizationWindowSeconds", window, detail)
-    if select is not None and select not in _SELECT:
-        yield field.not_supported(f"{at}.selectPolicy", select, _SELECT)
+    yield from field.one_of(f"{at}.selectPolicy", select, _SELECT)
     policies = rules.get("policies")
     if not policies and not (raw and policies is None):
         yield field.required(f"{at}.policies", "must specify at least one Policy")
@@ -241,8 +233,7 @@ def _validate_rules(rules: Document, at: str, *, raw: bool) -> Errors:
 
 
 def _validate_policy(policy: Document, at: str) -> Errors:
-    if (kind := policy.get("type") or "") not in _POLICIES:
-        yield field.not_supported(f"{at}.type", kind, _POLICIES)
+    yield from field.one_of(f"{at}.type", policy.get("type") or "", _POLICIES)
     if (value := policy.get("value") or 0) <= 0:
         yield field.invalid(f"{at}.value", value, "must be greater than zero")
     if (period := policy.get("periodSeconds") or 0) <= 0:

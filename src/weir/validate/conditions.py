@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from weir.validate import field
-from weir.validate.field import Document, Errors
+from weir.fields import field
+from weir.fields.field import Document, Errors
 from weir.values.names import byte_length, check_label_key
 
-_STATUSES: Final = ("False", "True", "Unknown")
+STATUSES: Final = ("False", "True", "Unknown")
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _match_reason = re.compile(_REASON).fullmatch
 _REASON_MESSAGE: Final = (
@@ -34,15 +34,8 @@ def validate_conditions(conditions: list[Document], at: str) -> Errors:
 
 
 def _validate_condition(condition: Document, kind: str, at: str) -> Errors:
-    if kind:
-        yield from field.each_invalid(f"{at}.type", kind, check_label_key(kind))
-    else:
-        yield field.required(f"{at}.type", "is required")
-    status = condition.get("status") or ""
-    if not status:
-        yield field.required(f"{at}.status")
-    elif status not in _STATUSES:
-        yield field.not_supported(f"{at}.status", status, _STATUSES)
+    yield from field.required_well_formed(f"{at}.type", kind, check_label_key, "is required")
+    yield from field.required_one_of(f"{at}.status", condition.get("status"), STATUSES)
     if (condition.get("observedGeneration") or 0) < 0:
         yield field.invalid(
             f"{at}.observedGeneration",

@@ -5,9 +5,9 @@ Spec: apiserver.md 13 (Lease).
 
 from __future__ import annotations
 
-from weir.validate import field
-from weir.validate.field import Context, Document, Errors
-from weir.validate.meta import (
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import (
     validate_generic_meta,
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate import field
-from weir.validate.addresses import check_ip, check_usable_ip, find_ip
+from weir.fields import field
+from weir.fields.addresses import check_ip, check_usable_ip, find_ip
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import IMMUTABLE, validate_labels, validate_meta
 from weir.validate.core.service import PROTOCOLS
-from weir.validate.field import Context, Document, Errors
-from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
 from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
@@ -23,10 +23,7 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     """Yield what is wrong with an EndpointSlice; its address type never changes."""
     yield from validate_meta(new, old, context)
     kind, endpoints = new.get("addressType") or "", new.get("endpoints") or []
-    if not kind:
-        yield field.required("addressType")
-    elif kind not in _ADDRESS_TYPES:
-        yield field.not_supported("addressType", kind, _ADDRESS_TYPES)
+    yield from field.required_one_of("addressType", kind, _ADDRESS_TYPES)
     if len(endpoints) > 1000:
         yield field.too_many("endpoints", len(endpoints), 1000)
     for i, endpoint in enumerate(endpoints):
@@ -36,17 +33,10 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     names: set[str] = set()
     for i, port in enumerate(ports):
         name = port.get("name") or ""
-        if name:
-            yield from field.each_invalid(f"ports[{i}].name", name, check_dns1123_label(name))
-        if name in names:
-            yield field.duplicate(f"ports[{i}].name", name)
-        names.add(name)
-        if (protocol := port.get("protocol") or "TCP") not in PROTOCOLS:
-            yield field.not_supported(f"ports[{i}].protocol", protocol, PROTOCOLS)
-        if (application := port.get("appProtocol")) is not None:
-            yield from field.each_invalid(
-                f"ports[{i}].appProtocol", application, check_label_key(application)
-            )
+        yield from field.well_formed(f"ports[{i}].name", name or None, check_dns1123_label)
+        yield from field.unique(name, names, f"ports[{i}].name")
+        yield from field.one_of(f"ports[{i}].protocol", port.get("protocol") or "TCP", PROTOCOLS)
+        yield from field.well_formed(f"ports[{i}].appProtocol", port.get("appProtocol"), check_label_key)
     if old is not None and kind != (old.get("addressType") or ""):
         yield field.invalid("addressType", None, IMMUTABLE)
 
@@ -67,14 +57,12 @@ def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
             if kind in ("IPv4", "IPv6") and f"IPv{found.version}" != kind:
                 yield field.invalid(f"{at}.addresses", address, f"must be an {kind} address")
             yield from field.each_invalid(f"{at}.addresses[{a}]", address, check_usable_ip(address))
-    if (node := endpoint.get("nodeName")) is not None:
-        yield from field.each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
+    yield from field.well_formed(f"{at}.nodeName", endpoint.get("nodeName"), check_dns1123_subdomain)
     topology = endpoint.get("deprecatedTopology")
     if topology:
         yield from validate_labels(topology, f"{at}.deprecatedTopology")
     yield from _validate_hints(endpoint.get("hints") or {}, f"{at}.hints")
-    if (hostname := endpoint.get("hostname")) is not None:
-        yield from field.each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
+    yield from field.well_formed(f"{at}.hostname", endpoint.get("hostname"), check_dns1123_label)
 
 
 def _validate_hints(hints: Document, at: str) -> Errors:
@@ -90,7 +78,5 @@ def _validate_hints(hints: Document, at: str) -> Errors:
         names: set[str] = set()
         for i, hint in enumerate(wanted):
             name = hint.get("name") or ""
-            if name in names:
-                yield field.duplicate(f"{at}.{part}[{i}].name", name)
-            names.add(name)
+            yield from field.unique(name, names, f"{at}.{part}[{i}].name")
             yield from field.each_invalid(f"{at}.{part}[{i}].name", name, check(name))

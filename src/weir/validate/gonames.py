@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.validate.field import Document
+from weir.fields.field import Document
 
 _ZERO: Final = {"": "", "i": 0, "b": False, "q": "0", "p": None, "m": None}
 

@@ -5,16 +5,16 @@ Spec: core.md 2.7: its tolerations never take gated operators.
 
 from __future__ import annotations
 
-from weir.validate import field
-from weir.validate.core.resources import validate_container_resources
-from weir.validate.core.tolerations import validate_tolerations
-from weir.validate.field import Context, Document, Errors
-from weir.validate.gonames import go_struct
-from weir.validate.meta import (
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import (
     IMMUTABLE,
     validate_generic_meta,
     validate_labels,
 )
+from weir.validate.core.resources import validate_container_resources
+from weir.validate.core.tolerations import validate_tolerations
+from weir.validate.gonames import go_struct
 from weir.validate.ratchet import CLOSED
 from weir.values.names import check_dns1123_label
 

@@ -5,15 +5,14 @@ Spec: upstream's rules for disruption budgets.
 
 from __future__ import annotations
 
-from weir.validate import field
-from weir.validate.conditions import validate_conditions
-from weir.validate.core.pod_template import validate_not_negative
-from weir.validate.field import Context, Document, Errors
-from weir.validate.int_or_percent import validate_at_most_all, validate_int_or_percent
-from weir.validate.label_selector import selector_json, validate_label_selector
-from weir.validate.meta import (
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import (
     validate_generic_meta,
 )
+from weir.validate.conditions import validate_conditions
+from weir.validate.numbers import validate_at_most_all, validate_int_or_percent, validate_not_negative
+from weir.validate.selectors import selector_json, validate_label_selector
 from weir.values.names import check_path_segment
 
 
@@ -47,8 +46,8 @@ def _validate_budget(new: Document) -> Errors:
             yield from validate_int_or_percent(value, f"spec.{name}")
             yield from validate_at_most_all(value, f"spec.{name}")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
-    policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        yield field.not_supported(
-            "spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")
-        )
+    yield from field.one_of(
+        "spec.unhealthyPodEvictionPolicy",
+        spec.get("unhealthyPodEvictionPolicy"),
+        ("AlwaysAllow", "IfHealthyBudget"),
+    )

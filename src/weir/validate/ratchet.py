@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from weir.fields.field import Document
 from weir.gates import EXTENDED, TOLERATION_CEL, Gates
 from weir.taints.operators import find_comparison, find_in_affinity
-from weir.validate.field import Document
 from weir.values.names import check_label_value
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

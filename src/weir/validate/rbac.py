@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.field import Context, Document, Errors, FieldError
-from weir.validate.label_selector import is_sound, validate_label_selector
-from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors, FieldError
+from weir.fields.meta import IMMUTABLE, same, validate_meta
+from weir.validate.selectors import is_sound, validate_label_selector
 from weir.values.names import check_dns1123_subdomain, check_path_segment
 
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -123,8 +123,7 @@ def _validate_subjects(subjects: list[Document], missing: list[FieldError], *, c
         if not name:
             missing.append(field.required(f"{at}.name"))
         if kind == "ServiceAccount":
-            if name:
-                yield from field.each_invalid(f"{at}.name", name, check_dns1123_subdomain(name))
+            yield from field.well_formed(f"{at}.name", name or None, check_dns1123_subdomain)
             if group:
                 yield field.not_supported(f"{at}.apiGroup", group, ("",))
             if cluster and not subject.get("namespace"):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weir.caches import bounded
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import validate_meta
 from weir.objects.wings import find_member
-from weir.validate.field import Context, Document, Errors
-from weir.validate.meta import validate_meta
 
 Rule = Callable[[Document, Document | None, Context], Errors]
 

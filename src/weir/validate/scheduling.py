@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.field import Context, Document, Enum, Errors
-from weir.validate.meta import (
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import (
     IMMUTABLE,
     validate_meta,
 )

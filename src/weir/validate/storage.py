@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import IMMUTABLE, same, validate_meta
 from weir.validate.core.resources import amount
 from weir.validate.core.volumes import validate_csi_driver_name
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
-from weir.validate.label_selector import validate_label_selector
-from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.resource.device_names import validate_driver_reference
+from weir.validate.selectors import validate_label_selector
 from weir.values.names import (
     byte_length,
     check_dns1123_subdomain,
@@ -43,36 +33,31 @@ def validate_storage_class(new: Document, old: Document | None, context: Context
     """Yield what is wrong with a StorageClass."""
     yield from validate_meta(new, old, context)
     provisioner = (new.get("provisioner") or "").lower()
-    if provisioner:
-        yield from each_invalid("provisioner", provisioner, check_label_key(provisioner))
+    yield from field.well_formed("provisioner", provisioner or None, check_label_key)
     yield from _validate_parameters(new.get("parameters") or {}, "parameters")
-    policy = new.get("reclaimPolicy")
-    if policy and policy not in _RECLAIM_POLICIES:
-        yield not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES)
-    mode = new.get("volumeBindingMode")
-    if mode is not None and mode not in _BINDING_MODES:
-        yield not_supported("volumeBindingMode", mode, _BINDING_MODES)
+    yield from field.one_of("reclaimPolicy", new.get("reclaimPolicy") or None, _RECLAIM_POLICIES)
+    yield from field.one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING_MODES)
     yield from _validate_topologies(new.get("allowedTopologies") or [], "allowedTopologies")
     if not provisioner:
-        yield required("provisioner")
+        yield field.required("provisioner")
     for name in (
         ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode") if old is not None else ()
     ):
         if (new.get(name) or None) != ((old or {}).get(name) or None):
-            yield invalid(name, None, IMMUTABLE)
+            yield field.invalid(name, None, IMMUTABLE)
 
 
 def _validate_parameters(parameters: Document, at: str) -> Errors:
     if len(parameters) > _PARAMETERS_MAX:
-        yield too_long(at, _PARAMETERS_MAX)
+        yield field.too_long(at, _PARAMETERS_MAX)
         return
     total = 0
     for key in sorted(parameters):
         if not key:
-            yield invalid(at, key, "field can not be empty.")
+            yield field.invalid(at, key, "field can not be empty.")
         total += byte_length(key) + byte_length(parameters[key])
     if total > _PARAMETERS_MAX_BYTES:
-        yield too_long(at, _PARAMETERS_MAX_BYTES)
+        yield field.too_long(at, _PARAMETERS_MAX_BYTES)
 
 
 def _validate_topologies(topologies: list[Document], at: str) -> Errors:
@@ -84,18 +69,16 @@ def _validate_topologies(topologies: list[Document], at: str) -> Errors:
             where = f"{at}[{t}].matchLabelExpressions[{e}]"
             values = requirement.get("values") or []
             if not values:
-                yield required(f"{where}.values")
+                yield field.required(f"{where}.values")
             for v, value in enumerate(values):
                 if value in values[:v]:
-                    yield duplicate(f"{where}.values[{v}]", value)
+                    yield field.duplicate(f"{where}.values[{v}]", value)
             key = requirement.get("key") or ""
-            yield from each_invalid(f"{where}.key", key, check_label_key(key))
-            if key in keys:
-                yield duplicate(f"{where}.key", key)
-            keys.add(key)
+            yield from field.each_invalid(f"{where}.key", key, check_label_key(key))
+            yield from field.unique(key, keys, f"{where}.key")
         shape = {requirement.get("key"): set(requirement.get("values") or ()) for requirement in expressions}
         if shape in seen:
-            yield duplicate(f"{at}[{t}].matchLabelExpressions", "")
+            yield field.duplicate(f"{at}[{t}].matchLabelExpressions", "")
         seen.append(shape)
 
 
@@ -107,10 +90,8 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
         # The path of the first is misspelt upstream.
         for name, path in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
             if not same(spec.get(name), before.get(name)):
-                yield invalid(f"spec.{path}", spec.get(name), IMMUTABLE)
-    policy = spec.get("fsGroupPolicy")
-    if policy is not None and policy not in _FS_GROUP_POLICIES:
-        yield not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES)
+                yield field.invalid(f"spec.{path}", spec.get(name), IMMUTABLE)
+    yield from field.one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), _FS_GROUP_POLICIES)
     audiences: set[str] = set()
     for i, request in enumerate(spec.get("tokenRequests") or ()):
         at, audience, seconds = (
@@ -118,20 +99,18 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
             request.get("audience") or "",
             request.get("expirationSeconds"),
         )
-        if audience in audiences:
-            yield duplicate(f"{at}.audience", audience)
-        audiences.add(audience)
+        yield from field.unique(audience, audiences, f"{at}.audience")
         if seconds is not None and seconds < 600:
-            yield invalid(
+            yield field.invalid(
                 f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
             )
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
     if period is not None and period < 10:
         at = "spec.nodeAllocatableUpdatePeriodSeconds"
-        yield invalid(at, period, "must be greater than or equal to 10 seconds")
+        yield field.invalid(at, period, "must be greater than or equal to 10 seconds")
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
-            yield not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
+            yield field.not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
 
 
 def validate_csi_node(new: Document, old: Document | None, context: Context) -> Errors:
@@ -144,28 +123,24 @@ def validate_csi_node(new: Document, old: Document | None, context: Context) -> 
         yield from validate_csi_driver_name(name, f"{at}.name")
         node_id = driver.get("nodeID") or ""
         if not node_id:
-            yield required(f"{at}.nodeID")
+            yield field.required(f"{at}.nodeID")
         elif byte_length(node_id) > 256:
-            yield invalid(f"{at}.nodeID", node_id, "nodeID must be 256 characters or less")
+            yield field.invalid(f"{at}.nodeID", node_id, "nodeID must be 256 characters or less")
         keys: set[str] = set()
         for key in driver.get("topologyKeys") or ():
             if not key:
-                yield required(at)
-            if key in keys:
-                yield duplicate(at, key)
-            keys.add(key)
-            yield from each_invalid(at, key, check_label_key(key))
+                yield field.required(at)
+            yield from field.unique(key, keys, at)
+            yield from field.each_invalid(at, key, check_label_key(key))
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
-            yield invalid(f"{at}.allocatable.count", count, "must be greater than or equal to 0")
-        if name in names:
-            yield duplicate(f"{at}.name", name)
-        names.add(name)
+            yield field.invalid(f"{at}.allocatable.count", count, "must be greater than or equal to 0")
+        yield from field.unique(name, names, f"{at}.name")
     before = {driver.get("name"): driver for driver in ((old or {}).get("spec") or {}).get("drivers") or ()}
     for driver in drivers:
         was = before.get(driver.get("name"))
         if was is not None and not same({**driver, "allocatable": None}, {**was, "allocatable": None}):
-            yield invalid("spec.drivers", _go_driver(driver), IMMUTABLE)
+            yield field.invalid("spec.drivers", _go_driver(driver), IMMUTABLE)
 
 
 def _go_driver(driver: Document) -> Document:
@@ -184,13 +159,13 @@ def validate_csi_storage_capacity(new: Document, old: Document | None, context: 
     if new.get("nodeTopology"):
         yield from validate_label_selector(new["nodeTopology"], "nodeTopology")
     name = new.get("storageClassName") or ""
-    yield from each_invalid("storageClassName", name, check_dns1123_subdomain(name))
+    yield from field.each_invalid("storageClassName", name, check_dns1123_subdomain(name))
     if new.get("capacity") is not None and amount(new["capacity"]).sign < 0:
-        yield invalid("capacity", str(amount(new["capacity"])), "must be greater than or equal to 0")
+        yield field.invalid("capacity", str(amount(new["capacity"])), "must be greater than or equal to 0")
     if old is not None:
-        for field in ("nodeTopology", "storageClassName"):
-            if not same(new.get(field), old.get(field)):
-                yield invalid(field, new.get(field), IMMUTABLE)
+        for member in ("nodeTopology", "storageClassName"):
+            if not same(new.get(member), old.get(member)):
+                yield field.invalid(member, new.get(member), IMMUTABLE)
 
 
 def validate_volume_attachment(new: Document, old: Document | None, context: Context) -> Errors:
@@ -200,24 +175,28 @@ def validate_volume_attachment(new: Document, old: Document | None, context: Con
     source = spec.get("source") or {}
     given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name) is not None]
     if len(given) > 1:
-        yield forbidden(
+        yield field.forbidden(
             "spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         )
     elif not given:
-        yield required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
+        yield field.required(
+            "spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        )
     elif given == ["persistentVolumeName"]:
         name = source["persistentVolumeName"]
-        if not name:
-            yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
-        else:
-            yield from each_invalid("spec.source.persistentVolumeName", name, check_dns1123_subdomain(name))
+        yield from field.required_well_formed(
+            "spec.source.persistentVolumeName",
+            name,
+            check_dns1123_subdomain,
+            "must specify non empty persistentVolumeName",
+        )
     node = spec.get("nodeName") or ""
-    yield from each_invalid("spec.nodeName", node, check_dns1123_subdomain(node))
-    for field in ("attachError", "detachError"):
-        message = ((new.get("status") or {}).get(field) or {}).get("message") or ""
+    yield from field.each_invalid("spec.nodeName", node, check_dns1123_subdomain(node))
+    for member in ("attachError", "detachError"):
+        message = ((new.get("status") or {}).get(member) or {}).get("message") or ""
         if byte_length(message) > _ATTACHMENT_MESSAGE_MAX:
-            yield too_long(f"status.{field}.message", _ATTACHMENT_MESSAGE_MAX)
+            yield field.too_long(f"status.{member}.message", _ATTACHMENT_MESSAGE_MAX)
     if old is None:
         yield from validate_driver_reference(spec.get("attacher") or "", "spec.attacher")
     elif not same(spec, old.get("spec")):
-        yield invalid("spec", None, IMMUTABLE)
+        yield field.invalid("spec", None, IMMUTABLE)

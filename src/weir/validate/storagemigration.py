@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from weir.fields.field import Context, Document, Errors, invalid, required
+from weir.fields.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.validate.conditions import validate_conditions
-from weir.validate.field import Context, Document, Errors, invalid, required
-from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.values.names import check_dns1035_label, check_dns1123_subdomain
 
 _CONDITIONS: Final = "status.conditions"

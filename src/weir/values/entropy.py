@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["system_bytes"]
-
 _AT_ONCE: Final = 256
 _LARGEST: Final = 64  # of buffered pieces
 _pieces: dict[int, list[bytes]] = {}

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-__all__ = ["JsonPath", "JsonPathError", "TooManyVisits", "Visits"]
-
 LONGEST_PATH: Final = 4096  #: and so no number has more digits than `int` reads
 DEEPEST_FILTER: Final = 8  #: filters within filters
 

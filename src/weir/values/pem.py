@@ -56,14 +56,3 @@ def _without_headers(body: bytes) -> tuple[bool, bytes]:
     while b":" in (line := rest.partition(b"\n"))[0]:
         rest = line[2]
     return rest is not body, rest
-
-
-def encode_pem(type: str, content: bytes) -> bytes:
-    """Return one block.
-
-    >>> encode_pem("A", b"xyz")
-    b'-----BEGIN A-----\\neHl6\\n-----END A-----\\n'
-    """
-    text = base64.b64encode(content)
-    lines = [text[i : i + 64] for i in range(0, len(text), 64)]
-    return b"\n".join((f"-----BEGIN {type}-----".encode(), *lines, f"-----END {type}-----".encode(), b""))

@@ -338,13 +338,14 @@ def _lowest(lives: list[PodLife], before: int) -> int:
 
 
 def budgets(history: History, blocked: Mapping[str, str], ended: float) -> Iterator[Budget]:
-    """Yield the budgets that are broken after the change, and those that keep pods from being evicted."""
+    """Yield the budgets that the change breaks, or breaks further, and those that keep pods from being evicted."""
     by_budget: dict[str, list[str]] = {}
     for pod, budget in blocked.items():
         by_budget.setdefault(budget, []).append(pod)
     for name, steps in sorted({**{name: [] for name in by_budget}, **history.budgets}.items()):
         later = [step for step in steps if step[0] >= 0.0]
         was_broken = any(healthy < desired for at, healthy, desired in steps if at < 0.0)
+        had = next((healthy for at, healthy, _ in reversed(steps) if at < 0.0), 0)
         broken, since, lowest, desired = 0.0, None, None, 0
         for at, healthy, wanted in later:
             lowest = healthy if lowest is None else min(lowest, healthy)
@@ -356,7 +357,8 @@ def budgets(history: History, blocked: Mapping[str, str], ended: float) -> Itera
         if since is not None:
             broken += ended - since
         blocks = tuple(sorted(by_budget.get(name, ())))
-        if blocks or (not was_broken and (broken or at_end)):
+        further = was_broken and lowest is not None and lowest < min(had, desired)
+        if blocks or further or (not was_broken and (broken or at_end)):
             yield Budget(
                 name, desired, lowest or 0, after(broken) if broken or at_end else None, at_end, blocks
             )

@@ -77,7 +77,7 @@ class Cause:
         }[self.why]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class PodLife:
     """One pod, from the first to the last that was seen of it. Times are seconds after the change."""
 
@@ -127,7 +127,8 @@ class History:
         self.lives: dict[str, PodLife] = {}  # by uid
         self.nodes: dict[str, Document] = {}
         self.nodes_before: dict[str, Document] = {}
-        self._pods_before: dict[str, Document] = {}  # by uid; an older server shows them without some fields
+        #: of pods at the change, by uid; an older server shows them without some fields
+        self._tolerations_before: dict[str, Any] = {}
         #: asked while a pod is deleted because of its devices
         self.device_cause: Callable[[PodLife], Cause] = lambda life: Cause(Why.DEVICE_TAINT)
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
@@ -143,6 +144,8 @@ class History:
         #: by the identity of a node's document, which is kept with them
         self._taints: dict[int, tuple[Document, tuple[Taint, ...]]] = {}
         self._stays: dict[object, tuple[Gates, Stay]] = {}
+        #: by the identity of the list of a spec, which pods of a template share and which is kept with them
+        self._tolerations: dict[int, tuple[object, tuple[Toleration, ...]]] = {}
         self._order = 0  # how many writes to pods were seen
         self.writes = 0  #: to pods, since the change
         self.due: dict[str, float] = {}  #: pod → when a taint evicts it, of those that are there at the end
@@ -157,7 +160,7 @@ class History:
         shift = (now - self.began).total_seconds() if self.began is not None else 0.0
         self.began = now
         self.nodes_before = {each["metadata"]["name"]: each for each in nodes}
-        self._pods_before = {uid: life.document for uid, life in self.lives.items()}
+        self._tolerations_before = {uid: _tolerations(life.document) for uid, life in self.lives.items()}
         self.waited_for = {uid: life.waits for uid, life in self.lives.items() if life.waits}
         for life in self.lives.values():
             life.made -= shift
@@ -194,6 +197,7 @@ class History:
         if new is None:
             self._left(life, document, at)
             life.gone = at if life.gone is None else life.gone
+            life.document = {name: part for name, part in life.document.items() if name != "status"}
             return
         life.document = new
         status = new.get("status") or {}
@@ -228,14 +232,14 @@ class History:
         picked = next((c for c in targeted if c.get("reason") in _BY_REASON), None)
         why = _BY_REASON[picked["reason"]] if picked is not None else None
         if why is Why.TAINT:
-            return self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
+            return self._by_taint(document, life)
         if why is Why.DEVICE_TAINT:
             return self.device_cause(life)
         if picked is not None and why is not None:
             return Cause(why, message=picked.get("message", ""))
         if status.get("phase") == "Failed" and status.get("reason"):
             if status["reason"] == TAINT_TOLERATION:
-                found = self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
+                found = self._by_taint(document, life)
                 return replace(found, why=Why.REFUSED, message=status.get("message", ""))
             return Cause(Why.REFUSED, message=f"{status['reason']}: {status.get('message', '')}")
         if status.get("phase") in ("Failed", "Succeeded"):
@@ -246,20 +250,25 @@ class History:
         """Return why a pod that is due will go, by a taint of its node or of its devices."""
         if why is Why.DEVICE_TAINT:
             return self.device_cause(life)
-        return replace(self._by_taint(life.document, life.node, life.document), why=why)
+        return replace(self._by_taint(life.document, life), why=why)
 
     def keeps(self, node: str, life: PodLife) -> bool:
         """Return whether no taint of a node would evict a pod."""
         try:
-            taints, tolerations = self._taints_of(self.nodes.get(node)), _tolerations(life.document)
+            taints, tolerations = (
+                self._taints_of(self.nodes.get(node)),
+                self._tolerations_of(_tolerations(life.document)),
+            )
         except ViewError:
             return False
         return self._stay(taints, tolerations, self.gates).for_ever
 
-    def _by_taint(self, document: Document, node: str, before: Document) -> Cause:
+    def _by_taint(self, document: Document, life: PodLife) -> Cause:
+        node, written = life.node, _tolerations(document)
+        before = self._tolerations_before.get(life.uid, written)
         try:
-            tolerations, taints = _tolerations(document), self._taints_of(self.nodes.get(node))
-            earlier, then = _tolerations(before), self._taints_of(self.nodes_before.get(node))
+            tolerations, taints = self._tolerations_of(written), self._taints_of(self.nodes.get(node))
+            earlier, then = self._tolerations_of(before), self._taints_of(self.nodes_before.get(node))
         except ViewError:
             return Cause(Why.TAINT)
         stays = self._stay(taints, tolerations, self.gates)
@@ -269,6 +278,16 @@ class History:
         anyway = stayed.limit is not None and stays.limit is not None and stayed.limit <= stays.limit
         seconds = None if stays.toleration is None else max(stays.toleration.toleration_seconds or 0, 0)
         return Cause(Why.TAINT, stays.taint, f"node {node}", seconds, anyway)
+
+    def _tolerations_of(self, written: Any) -> tuple[Toleration, ...]:
+        """Return the tolerations of a pod as its spec has them *written*."""
+        if not written:
+            return ()
+        known = self._tolerations.get(id(written))
+        if known is None:
+            tolerations = read(_PodSpec, {"tolerations": written}).tolerations or ()
+            known = self._tolerations[id(written)] = (written, tolerations)
+        return known[1]
 
     def _taints_of(self, node: Document | None) -> tuple[Taint, ...]:
         """Return the taints of a node; many pods ask for those of one."""
@@ -319,17 +338,13 @@ class History:
 
 
 class _PodSpec(View, frozen=True):
+    """What of a pod decides how long it may stay on a node."""
+
     tolerations: tuple[Toleration, ...] | None = None
 
 
-class _Pod(View, frozen=True):
-    """What of a pod decides how long it may stay on a node."""
-
-    spec: _PodSpec = _PodSpec()
-
-
-def _tolerations(pod: Document) -> tuple[Toleration, ...]:
-    return read(_Pod, pod).spec.tolerations or ()
+def _tolerations(pod: Document) -> Any:
+    return pod["spec"].get("tolerations")
 
 
 def _born(document: Document, at: float, came: int) -> PodLife:

@@ -79,10 +79,9 @@ class PodReader:
     def read(self, source: Any) -> PodRecord | None:
         """Return a pod; None for one that cannot be read, or that only a copy with all pods alive can hold."""
         if isinstance(source, SnapshotPod):
-            template = self._of_snapshot(source.template)
-            return (
-                None if template is None else PodRecord(source.source, source.key, source.node_name, template)
-            )
+            raw, name, node_name, shared_template = source
+            template = self._of_templates.get(id(shared_template)) or self._of_snapshot(shared_template)
+            return None if template is None else PodRecord(raw, name, node_name, template)
         try:
             pod = read(Pod, source) if isinstance(source, dict) else _decode_pod(source)
         except (ViewError, msgspec.ValidationError):

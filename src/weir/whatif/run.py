@@ -176,7 +176,7 @@ class LoadedCluster:
         """Return why a copy of the whole control plane is run, "" if none is."""
         if control_plane is not None:
             return "it was asked for" if control_plane else ""
-        return needs_control_plane(changes) or cluster_needs_control_plane(self._others)
+        return needs_control_plane(changes, self._others) or cluster_needs_control_plane(self._others)
 
     def _ask(
         self,
@@ -218,6 +218,7 @@ def _run(
     divided.documents = []  # the copy has its own, and lives long
     with _copy(divided, copied.documents, asked, control_plane) as cluster:
         run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))
+        copied.documents = []  # those that are changed or deleted need not be kept
         found = replace(run.forecast(copied.notes, divided), control_plane=control_plane)
         if at_the_end is not None:
             at_the_end(cluster)

@@ -22,12 +22,12 @@ from weir.objects.core import NodeSelector, NodeSelectorTerm, Pod, read
 from weir.objects.templates import find_template
 from weir.selectors.node import Match, match_requirement, required_selector
 from weir.simulation.cluster import Cluster, ComponentGates
+from weir.simulation.component_gates import COMPONENTS
 from weir.taints.features import needed_gates
 from weir.taints.notation import parse_taint
 from weir.taints.operators import find_operator
 
 Document = dict[str, Any]
-COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 COLUMNS: Final = ("accepted", "scheduled", "admitted", "kept")
 CURRENT: Final = "on"
 OFF: Final = "off"

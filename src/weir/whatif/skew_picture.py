@@ -63,14 +63,16 @@ def picture(matrix: Matrix) -> str:
     """Return the matrix as SVG."""
     height = TOP + len(matrix.rows) * ROW + 24
     parts = [
-        _text(24, 32, f"Version skew: {matrix.subject}", size=17, weight=600),
-        _text(24, 54, ", ".join(matrix.gates), fill=PALE),
+        svg_text(24, 32, f"Version skew: {matrix.subject}", size=17, weight=600),
+        svg_text(24, 54, ", ".join(matrix.gates), fill=PALE),
     ]
     for number, name in enumerate(COLUMNS):
-        parts.append(_text(LEFT + number * COLUMN + COLUMN / 2, TOP - 10, name, anchor="middle", weight=600))
+        parts.append(
+            svg_text(LEFT + number * COLUMN + COLUMN / 2, TOP - 10, name, anchor="middle", weight=600)
+        )
     for line, row in enumerate(matrix.rows):
         y = TOP + line * ROW
-        parts.append(_text(LEFT - 14, y + 18, row.name, anchor="end"))
+        parts.append(svg_text(LEFT - 14, y + 18, row.name, anchor="end"))
         for number, name in enumerate(COLUMNS):
             cell = row.cells[name]
             x = LEFT + number * COLUMN
@@ -79,7 +81,7 @@ def picture(matrix: Matrix) -> str:
                 f'<rect x="{x + 2}" y="{y + 2}" width="{COLUMN - 4}" height="{ROW - 4}" rx="4" '
                 f'fill="{FILLS[mood(cell)]}"><title>{title}</title></rect>'
             )
-            parts.append(_text(x + COLUMN / 2, y + 18, mark(cell), anchor="middle"))
+            parts.append(svg_text(x + COLUMN / 2, y + 18, mark(cell), anchor="middle"))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -88,7 +90,7 @@ def picture(matrix: Matrix) -> str:
     )
 
 
-def _text(
+def svg_text(
     x: float,
     y: float,
     text: str,
@@ -98,6 +100,7 @@ def _text(
     fill: str = INK,
     anchor: str = "start",
 ) -> str:
+    """Return a line of text as SVG."""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" fill="{fill}" '
         f'text-anchor="{anchor}">{escape(text)}</text>'

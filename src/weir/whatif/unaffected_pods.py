@@ -30,7 +30,7 @@ from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import EligibleNodes, template_pod
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint, read
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import SeatedPods
 from weir.selectors.labels import from_object
 from weir.taints.eviction import stay
 from weir.taints.toleration import EVICTING, untolerated
@@ -40,7 +40,7 @@ from weir.whatif.pod_records import OWNERS, PodReader, PodRecord, Template, depl
 from weir.whatif.snapshot import owner_of
 
 Document = dict[str, Any]
-Seats = dict[str, dict[str, PodClass]]  #: node → pod → class
+Seats = dict[str, SeatedPods]  #: by node
 
 _SIZED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 
@@ -123,7 +123,7 @@ class Population:
             if not template.ended:
                 if node not in own:
                     own.add(node)
-                    seats[node] = dict(seats[node])
+                    seats[node] = SeatedPods(seats[node])
                 del seats[node][key]
                 if not seats[node]:
                     del seats[node]
@@ -369,7 +369,7 @@ class _Unchanged:
             if not template.ended:  # it has a node: one that waits is alive
                 there = seats.get(node)
                 if there is None:
-                    there = seats[node] = {}
+                    there = seats[node] = SeatedPods()
                 there[key] = template.pod_class
 
 

@@ -20,6 +20,7 @@ RATED = [
 ]
 
 
+@pytest.mark.proves("5471-23", "1.35-24")
 def test_tightest_loosest_and_where_zones_are_lost():
     found = find_thresholds(ask(workload(entry("sla", "Gt", "950")), *RATED), 0, keep=3)
     assert found.steps == ("950", "939", "699")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.apiserver.admission import Attributes, Chain, Settings
+from weir.apiserver.admission.attributes import Attributes
+from weir.apiserver.admission.chain import Chain, Settings
 from weir.apiserver.auth.authn import User
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind

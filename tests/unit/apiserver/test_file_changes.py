@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import ssl
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 from cryptography import x509
 
+from weir.apiserver import file_changes
 from weir.apiserver.auth import pki
 from weir.apiserver.build import build
 from weir.apiserver.file_changes import FileChanges
@@ -21,8 +23,8 @@ from weir.errors import Unauthorized
 JANE = Request("GET", "/api/v1/pods", headers={b"authorization": b"Bearer s3cret"})
 
 
-@pytest.fixture
-async def running(tmp_path):
+@asynccontextmanager
+async def started(tmp_path):
     clock = RealClock()
     (tmp_path / "tokens").write_text("s3cret,jane,7\n")
     options = Options(
@@ -36,6 +38,12 @@ async def running(tmp_path):
     await serve(server, clock)
     yield server
     await server.stop()
+
+
+@pytest.fixture
+async def running(tmp_path):
+    async with started(tmp_path) as server:
+        yield server
 
 
 async def shown(running) -> x509.Certificate:
@@ -88,6 +96,18 @@ def test_what_cannot_be_used_is_logged_and_tried_again_at_the_next_change(tmp_pa
     path.write_text("good")
     files.look()
     assert told == ["good"]
+
+
+async def test_a_running_server_looks_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_changes, "LOOK_SECONDS", 0.01)
+    async with started(tmp_path) as running:
+        authenticator = running.server._security.authenticator
+        assert authenticator.authenticate(JANE).name == "jane"
+        (tmp_path / "tokens").write_text("another,joe,8\n")
+        async with asyncio.timeout(60):
+            with pytest.raises(Unauthorized):
+                while authenticator.authenticate(JANE):
+                    await asyncio.sleep(0.01)
 
 
 async def test_tokens_are_read_again(running, tmp_path, caplog):

@@ -6,7 +6,7 @@ from weir import errors
 from weir.apiserver.handlers import check_route
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.paths import parse_served
-from weir.customresources.served import rows_of
+from weir.compat.customresources.served import rows_of
 from weir.objects.served_kinds import ServedKinds
 
 SPEC = {

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from weir.apiserver.admission.chain import Chain, Settings
-from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, proven
 from weir.apiserver.auth.authz import Authorizer
+from weir.apiserver.compat.audit import EVERYTHING, Audit, parse_policy
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.registry.codec import Reader
-from weir.apiserver.registry.verbs import Parts
+from weir.apiserver.registry.storage import Parts
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock

@@ -7,14 +7,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.apiserver.admission_world import Objects, create, ordinary, pod
 from weir.apiserver import metrics as declared
-from weir.apiserver.admission import Chain
+from weir.apiserver.admission.chain import Chain
 from weir.apiserver.auth.authn import Authenticator
 from weir.apiserver.auth.authz import Authorizer
-from weir.apiserver.flowcontrol.metrics import FlowControlMetrics
+from weir.apiserver.compat.flowcontrol.metrics import FlowControlMetrics
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.registry.codec import Reader
-from weir.apiserver.registry.verbs import Parts
-from weir.apiserver.request_labels import Labels
+from weir.apiserver.registry.storage import Parts
+from weir.apiserver.request_log import Labels
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
@@ -67,6 +67,7 @@ def test_nonsense_cannot_fill_the_memory(metrics, monkeypatch):
     for number in range(10):
         metrics.observe_request(PODS._replace(resource=f"kind{number}"), 404, 0.1, 1)
     assert value(metrics, "apiserver_request_total", resource="other", code="404") == 7
+    assert len(metrics._requests) == 3
 
 
 def test_a_watch_is_open_until_it_is_closed(metrics):

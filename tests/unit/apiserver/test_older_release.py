@@ -72,6 +72,10 @@ def test_an_old_server_refuses_operators_it_does_not_know_in_its_own_words() -> 
             version for version, found in lists.items() if "DeviceTaintRule" in json.dumps(found["resources"])
         ]
         assert serving == ["v1alpha3"] and lists["v1"]["resources"]
+        group = json.loads(cluster._wait(cluster.client.call("GET", "/apis/resource.k8s.io")))
+        assert "v1alpha4" not in [each["version"] for each in group["versions"]], "no release has it"
+        with pytest.raises(errors.NotFound):
+            cluster._wait(cluster.client.call("GET", "/apis/resource.k8s.io/v1alpha4/deviceclasses"))
         for path, expected in (("v1", False), ("v1alpha3", True)):
             described = cluster._wait(cluster.client.call("GET", f"/openapi/v3/apis/resource.k8s.io/{path}"))
             assert (b"/devicetaintrules/{name}" in described) is expected

@@ -1,12 +1,30 @@
 """The endpoints of the service `kubernetes` name the API servers that live."""
 
-from __future__ import annotations
+import asyncio
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.golden.cluster import GATES_ON, Cluster
-from weir.apiserver.identity_lease import IdentityLease
-from weir.apiserver.own_endpoints import ENDPOINTS, GONE_SECONDS, SLICES, OwnEndpoints, advertised
+from weir.apiserver import own_endpoints
+from weir.apiserver.own_endpoints import (
+    COMPONENT_STATUS,
+    DURATION_SECONDS,
+    ENDPOINTS,
+    GONE_SECONDS,
+    LEASES,
+    NAMESPACE,
+    SLICES,
+    ComponentStatuses,
+    IdentityLease,
+    OwnEndpoints,
+    advertised,
+)
+from weir.apiserver.printers import cells_of
+from weir.certificates import issue, make_authority, subject_name
+from weir.errors import BadRequest, NotFound
 
 
 @pytest.fixture
@@ -82,3 +100,107 @@ def test_no_endpoint_is_a_loopback_address(bound):
 
 def test_a_name_is_no_endpoint():
     assert advertised("weir.example") == ""
+
+
+# ── claims about ComponentStatuses: where components are asked, and what is said of those that do not answer ──
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Ports where nobody serves."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    monkeypatch.setattr(
+        own_endpoints, "PORTS", dict(zip(("scheduler", "controller-manager"), ports, strict=True))
+    )
+    return ports
+
+
+async def test_who_is_away_is_unhealthy_in_the_words_of_go(closed):
+    found = await ComponentStatuses().select(COMPONENT_STATUS, "", "")
+    scheduler, _, store = found["items"]
+    port = closed[0]
+    refused = (
+        f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'
+    )
+    assert cells_of(COMPONENT_STATUS, scheduler, 0.0) == ["scheduler", "Unhealthy", refused, ""]
+    assert cells_of(COMPONENT_STATUS, store, 0.0) == ["etcd-0", "Healthy", "ok", ""]
+
+
+async def test_selectors_choose_and_unknown_names_are_not_found(closed):
+    found = await ComponentStatuses().select(COMPONENT_STATUS, "", "metadata.name=etcd-0")
+    assert [one["metadata"]["name"] for one in found["items"]] == ["etcd-0"]
+    assert (await ComponentStatuses().select(COMPONENT_STATUS, "a=b", ""))["items"] == []
+    with pytest.raises(BadRequest):
+        await ComponentStatuses().select(COMPONENT_STATUS, "", "spec.x=y")
+    with pytest.raises(NotFound, match='componentstatus "x" not found'):
+        await ComponentStatuses().get("x")
+
+
+async def test_who_is_well_says_so(closed, tmp_path, monkeypatch):
+    now = datetime.now(UTC)
+    authority = make_authority("a", now, timedelta(days=1))
+    pair = issue(authority, subject_name("s"), now, timedelta(days=1), names=["127.0.0.1"])
+    (tmp_path / "crt").write_bytes(pair.certificate)
+    (tmp_path / "key").write_bytes(pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    monkeypatch.setitem(own_endpoints.PORTS, "scheduler", server.sockets[0].getsockname()[1])
+    found = await ComponentStatuses().get("scheduler")
+    server.close()
+    assert found["conditions"] == [{"type": "Healthy", "status": "True", "message": "ok"}]
+
+
+# ── API servers say that they are alive ──
+
+
+def named_lease(cluster, hostname, instance="1"):
+    return IdentityLease(cluster.server.verbs, cluster.clock, hostname, "10.0.0.7:6443", instance)
+
+
+async def test_a_server_that_starts_again_takes_its_lease_over(cluster):
+    await named_lease(cluster, "a", "first").renew()
+    again = named_lease(cluster, "a", "second")
+    await again.renew()
+    found = cluster.find(LEASES, NAMESPACE, again.name)
+    assert found["spec"]["holderIdentity"] == f"{again.name}_second"
+
+
+async def test_the_lease_says_where_the_server_is(cluster):
+    lease = named_lease(cluster, "a")
+    await lease.renew()
+    metadata = cluster.find(LEASES, NAMESPACE, lease.name)["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == (
+        {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "a"},
+        {"kubernetes.io/peer-advertise-address": "10.0.0.7:6443"},
+    )
+
+
+async def test_a_renewal_changes_only_the_time(cluster):
+    lease = named_lease(cluster, "a")
+    await lease.renew()
+    before = cluster.find(LEASES, NAMESPACE, lease.name)["spec"]
+    await cluster.clock.advance(10)
+    await lease.renew()
+    after = cluster.find(LEASES, NAMESPACE, lease.name)["spec"]
+    assert {name for name in after if after[name] != before.get(name)} == {"renewTime"}
+
+
+async def test_the_lease_of_a_server_that_is_gone_is_removed(cluster):
+    gone, here = named_lease(cluster, "gone"), named_lease(cluster, "here")
+    await gone.renew()
+    await cluster.clock.advance(DURATION_SECONDS + 1)
+    await here.renew()
+    await here.sweep()
+    there = [cluster.find(LEASES, NAMESPACE, lease.name) is not None for lease in (gone, here)]
+    assert there == [False, True]

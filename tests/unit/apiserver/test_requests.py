@@ -10,9 +10,9 @@ from aiohttp import web
 
 from weir.apiserver.auth import pki
 from weir.apiserver.build import build
+from weir.apiserver.compat.webhooks.review import request_of
 from weir.apiserver.options import Options, open_store
 from weir.apiserver.transport.http import Request
-from weir.apiserver.webhooks.review import request_of
 from weir.clock import RealClock
 
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

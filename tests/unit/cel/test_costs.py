@@ -12,7 +12,7 @@ from tests.unit.cel.operands import operand
 from weir.cel import costs, types
 from weir.cel.cost_model import MAX, UNKNOWN_SIZE, Charge, Range, Rule, fixed, scaled
 from weir.cel.costs import fifth, quarter, tenth
-from weir.cel.library import cidr
+from weir.cel.library import ip
 from weir.cel.library.named_formats import NamedFormat
 from weir.cel.types import Type
 from weir.taints.expression import ENV
@@ -245,7 +245,7 @@ def test_only_what_is_opaque_has_a_price_by_its_name() -> None:
 
 
 def test_equality_of_library_values_costs_one_if_the_first_is_one() -> None:
-    long, network = "a" * 100, cidr.parse("fd00::/120")
+    long, network = "a" * 100, ip.parse_cidr("fd00::/120")
     price = costs.EQUALS.runtime.rule
     assert price([network, long], False) == 1
     assert price([long, network], False) == 2

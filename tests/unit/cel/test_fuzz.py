@@ -13,6 +13,7 @@ from weir.cel.errors import CelError
 from weir.cel.lowering import ProgramError, lower
 from weir.cel.program import Checked, build, check_expression
 from weir.cel.source import CompileError
+from weir.cel.types import Node
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
@@ -86,7 +87,7 @@ def test_the_estimate_is_never_below_what_is_metered(seed: int) -> None:
         assert cost <= checked.estimate.max, (checked.expression, cost, checked.estimate)
 
 
-def _documented(node: ast.Node) -> bool:
+def _documented(node: Node) -> bool:
     if isinstance(node, ast.Call) and node.function in UNDERESTIMATED:
         return True
     if isinstance(node, ast.Call) and node.function in (ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT):

@@ -159,6 +159,29 @@ def test_python_is_not_reachable(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "dyn(taint).__class__",
+        "dyn(taint)['__class__']",
+        "dyn(taint).__struct_fields__[0]",
+        "dyn('').__class__",
+        "dyn([]).append",
+        "dyn({'a': 1}).keys",
+        "dyn(1).real",
+        "dyn(b'a').decode",
+        "dyn(type(1)).__mro__",
+        "dyn(timestamp(0)).year",
+        "dyn(url('http://a')).hostname",
+        "dyn(ip('10.0.0.1')).packed",
+        "dyn(semver('1.0.0')).major",
+    ],
+)
+def test_python_is_not_reachable_at_run_time(text: str) -> None:
+    with pytest.raises(CelError, match=r"no such key|unsupported index type"):
+        compile(f"{text} == 1", ENV).evaluate({"taint": TAINT})
+
+
+@pytest.mark.parametrize(
     "quote", ["'\"'", "'\\''", "'{0}'", "'\\n'", "'%s'", "'\\\\'", '\'"""\'', "'#'", "'{'"]
 )
 def test_texts_stay_texts_in_generated_code(quote: str) -> None:

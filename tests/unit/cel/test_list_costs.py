@@ -11,7 +11,7 @@ from weir.cel import ast, list_costs, types
 from weir.cel.cost_model import MAX, Operand, Range, Rule, fixed
 from weir.cel.errors import CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.list_costs import literal_count, walk_cost
-from weir.cel.types import Type
+from weir.cel.types import Node, Type
 from weir.cel.values import Duration
 from weir.cel.work import begin
 from weir.devices.expression import environment, read_device
@@ -64,7 +64,7 @@ def test_walking_ends_when_it_has_seen_too_much(wrap: Callable[[object], object]
         (ast.Ident(1, 0, "n"), 99),
     ],
 )
-def test_a_count_is_an_int_literal_of_at_least_nothing(node: ast.Node, count: int) -> None:
+def test_a_count_is_an_int_literal_of_at_least_nothing(node: Node, count: int) -> None:
     assert literal_count(node, 99) == count
 
 

@@ -10,6 +10,7 @@ from weir.cel import CompileError, ast
 from weir.cel.macros import GROUPS, Macros
 from weir.cel.parser import parse
 from weir.cel.source import Source
+from weir.cel.types import Node
 
 _MACROS = Macros(frozenset(GROUPS) - {"standard"})
 _E = (
@@ -20,7 +21,7 @@ _E_OR_MARK = _E.replace("'!', ", "'!', '?', ")
 _E_OR_END = _E.replace("'(', ", "'(', ')', ")
 
 
-def _parse(text: str) -> ast.Node:
+def _parse(text: str) -> Node:
     return parse(Source(text), _MACROS)
 
 
@@ -127,7 +128,7 @@ def test_an_expression_beyond_a_limit_is_refused_as_a_whole(text: str, message: 
     ids=["parentheses", "sum", "conjunction", "macros", "negations"],
 )
 def test_an_expression_within_the_limits_is_accepted(text: str) -> None:
-    assert isinstance(_parse(text), ast.Node)
+    assert isinstance(_parse(text), Node)
 
 
 def test_a_chain_of_conjunctions_becomes_a_balanced_tree() -> None:

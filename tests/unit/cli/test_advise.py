@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from tests.unit.advise.clusters import entry, node, workload
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
 
 RATED = [node("n1", "a", sla="951"), node("n2", "b", sla="951"), node("n3", "b", sla="940")]
 WEB = """\

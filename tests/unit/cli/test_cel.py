@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from weir.cli.main import run
+from weir.exit_codes import USAGE
 
 NODES = """
 kind: List
@@ -133,3 +135,14 @@ def test_functions_lists_signatures_with_costs(capsys: pytest.CaptureFixture[str
     rows = {row["overload"]: row for row in json.loads(out)["functions"]}
     row = rows["starts_with_string"]
     assert (row["signature"], row["cost"]) == ("string.startsWith(string) → bool", "0.1·len(argument)")
+
+
+@pytest.mark.parametrize("words", ["check -", "cost -", "eval - a=b:NoSchedule"])
+def test_empty_standard_input_is_no_expression(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO(" \n"))
+    code, out, err = answer(words.split(), capsys)
+    assert (code, out, len(err.splitlines())) == (
+        USAGE,
+        "",
+        1,
+    ) and "nothing was read: the input is empty" in err

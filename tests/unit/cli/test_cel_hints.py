@@ -8,7 +8,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
+from weir.exit_codes import FINDINGS, FINE, USAGE
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "cel.schema.json"
 

@@ -9,7 +9,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tests.unit.cli.test_device_drain import Lent
-from weir.cli.main import FINE, USAGE, run, weir
+from weir.cli.main import run, weir
+from weir.exit_codes import FINE, USAGE
 from weir.simulation.cluster import Cluster
 
 

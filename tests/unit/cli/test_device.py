@@ -16,9 +16,10 @@ import yaml
 
 from tests.golden.cluster import TOKEN, Cluster
 from weir.apiserver.transport.http import Request
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
 from weir.client.api import Client
 from weir.client.local import LocalTransport
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.gates import ALL_FEATURES
 
 DRIVER = "gpu.example.com"

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from weir.cli._device_drain import Drain, State
-from weir.cli._device_read import fetch
-from weir.cli._device_rules import make_rule
-from weir.cli.main import FINDINGS, FINE, INTERRUPTED, USAGE, run
+from weir.cli._device_list import fetch
+from weir.cli.main import run
+from weir.device_rules.rule import make_rule
 from weir.devices.inventory import Inventory
+from weir.exit_codes import FINDINGS, FINE, INTERRUPTED, USAGE
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
 from weir.clock import VirtualClock
+from weir.exit_codes import FINDINGS, FINE, USAGE
 from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.node_classes import CLASSES
 

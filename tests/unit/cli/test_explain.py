@@ -20,10 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from weir.cli.inputs import ClusterObjects
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE, run
+from weir.cli.main import run
 from weir.client.known_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, Missing
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE
+from weir.inputs.cluster import ClusterObjects
 
 POD = """\
 apiVersion: v1
@@ -319,7 +320,8 @@ BOMB = "a: &a [x, x]\n" + "".join(
         (BOMB.encode(), "expands beyond reason"),
         (b"a: &a [*a]", "pod.yaml:1"),
         (b"- kind: Pod", "no pod or workload"),
-        (b"", "no pod or workload"),
+        (b"", "nothing was read: the file is empty"),
+        (b"# later", "no pod or workload"),
         (b"kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 1kk}}}]}", "cpu: '1kk'"),
         (b"kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 1e999999999}}}]}", "pod.yaml:1:1"),
     ],
@@ -408,8 +410,8 @@ def test_no_bytes_make_a_traceback(here, capsys, content):
 def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys, monkeypatch, kind, code):
     missing = Missing(kind, f"{kind.lower()}s", MAY_NOT_LIST)
     held = ClusterObjects([("the cluster", NODE)], missing=(missing,))
-    monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked, **how: held)
-    monkeypatch.setattr("weir.cli.explain.known_gates", lambda *asked: KnownGates.default({}))
+    monkeypatch.setattr("weir.cli._explain_run.read_cluster", lambda *asked, **how: held)
+    monkeypatch.setattr("weir.cli._explain_run.known_gates", lambda *asked: KnownGates.default({}))
     assert run(["explain", "-f", "pod.yaml"]) == code
     said = "weir: cannot say where Pod default/web fits: pods could not be read: you may not list them\n"
     assert capsys.readouterr().err == ("" if code == FINE else said)
@@ -417,7 +419,7 @@ def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_lines_fit_the_terminal_and_no_word_is_broken(here, capsys, monkeypatch, width):
-    import weir.cli.explain as command
+    import weir.cli._explain_run as command
 
     (here / "pod.yaml").write_text(POD.replace("900", "950"))
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
@@ -515,7 +517,7 @@ class Clock:
 @pytest.fixture
 def following(here, monkeypatch):
     """Return a function that runs `weir explain --watch` while events happen: exit code and waits."""
-    import weir.cli.explain as command
+    import weir.cli._explain_run as command
 
     (here / "pod.yaml").write_text(POD.replace("900", "950"))
 

@@ -9,7 +9,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from weir.apiserver.auth import kubeconfig as files
 from weir.apiserver.auth import pki
 from weir.apiserver.auth.authn import read_certificate
 from weir.cli.kubeconfig import kubeconfig
@@ -18,8 +17,9 @@ from weir.cli.kubeconfig import kubeconfig
 @pytest.fixture
 def data_dir(tmp_path):
     credentials = pki.ensure(tmp_path / "pki", now=datetime.now(UTC))
-    files.write(
-        tmp_path / "kubeconfig", files.document(files.Access("https://127.0.0.1:7", credentials.ca_pem))
+    pki.write_kubeconfig(
+        tmp_path / "kubeconfig",
+        pki.kubeconfig_document(pki.Access("https://127.0.0.1:7", credentials.ca_pem)),
     )
     return tmp_path
 

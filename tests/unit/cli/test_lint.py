@@ -130,9 +130,12 @@ def test_wrong_use_is_two_and_one_line(arguments, capsys):
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
+@pytest.mark.proves("5471-58")
 def test_a_rule_explains_itself(capsys):
     assert run(["lint", "--explain", "w012"]) == 0
-    assert capsys.readouterr().out.startswith("# W012: integer-spelling")
+    text = capsys.readouterr().out
+    assert text.startswith("# W012: integer-spelling")
+    assert "accept only canonical decimal integers" in text and "`0950`,\n`+5` and `-0` are refused" in text
 
 
 @pytest.mark.parametrize("name", sorted(pages()))

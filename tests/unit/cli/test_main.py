@@ -12,8 +12,8 @@ import click
 import pytest
 
 from weir.cli import main as cli
-from weir.cli.main import BUG, CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.errors import NotFound, ServiceUnavailable
+from weir.exit_codes import BUG, CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.gates import GateError
 
 #: What takes long to import; none of it is needed to print a help text.
@@ -60,7 +60,7 @@ def test_what_if_imports_no_server():
         "weir.apiserver.build",
         "weir.apiserver.server",
         "weir.simulation.cluster",
-        "weir.controllers.certificates.signer",
+        "weir.controllers.compat.certificates.signer",
     }
 
 
@@ -162,7 +162,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_wrong_use(capsys, tmp_path):
 def test_colour_is_for_terminals_unless_the_environment_says_otherwise(
     monkeypatch, environment, terminal, colour
 ):
-    from weir.cli.render import wants_colour
+    from weir.output import wants_colour
 
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
@@ -179,4 +179,4 @@ def test_colour_is_for_terminals_unless_the_environment_says_otherwise(
 def test_the_table_of_commands_and_the_files_agree():
     folder = Path(cli.__file__).parent
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    assert files - {"inputs", "main", "render", "start"} == {name.replace("-", "_") for name in cli.COMMANDS}
+    assert files - {"interrupts", "main", "start"} == {name.replace("-", "_") for name in cli.COMMANDS}

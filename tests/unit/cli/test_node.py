@@ -7,7 +7,8 @@ import io
 import pytest
 
 from tests.unit.cli.test_device_drain import Lent
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
+from weir.exit_codes import FINDINGS, FINE, USAGE
 from weir.simulation.cluster import Cluster
 
 REAL = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "prod-1", "labels": {"pool": "spot"}}}

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.unit.client.fake_server import FakeServer
-from weir.cli._options import Live
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
 from weir.client import snapshot as reading
 from weir.client.api import Client
 from weir.errors import Forbidden, Gone, NotFound
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
+from weir.inputs.live import Live
 
 SECRET = "hunter2"
 CONTAINER = {

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests.unit.whatif.test_run import node, pod
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
+from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
 
 
 @pytest.fixture
@@ -26,6 +27,22 @@ def test_everybody_finds_a_place(dump, capsys):
     code = run(["what-if", "taint", "nodes", "spot-1", "sla=800:NoExecute", "-c", dump])
     out = capsys.readouterr().out
     assert (code, "1 pod is evicted and rescheduled; 0 pods" in out) == (FINE, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["taint", "nodes", "spot-1", "sla=800:NoExecute", "--overwrite"],
+        ["label", "nodes", "spot-1", "pool=steady", "--overwrite"],
+        ["drain", "spot-1", "--ignore-daemonsets", "--delete-emptydir-data"],
+    ],
+)
+def test_options_of_kubectls_command_are_taken_and_change_nothing(dump, capsys, words):
+    def answer(words):
+        code = run(["what-if", *words, "-c", dump, "-o", "json"])
+        return code, json.loads(capsys.readouterr().out)["leaving"]
+
+    assert answer(words) == answer([word for word in words if not word.startswith("--")])
 
 
 def test_somebody_finds_no_place(dump, capsys):
@@ -162,7 +179,8 @@ def test_changes_come_from_a_file_one_on_each_line(dump, tmp_path, capsys):
         ("frobnicate x", "'frobnicate' is no change: there are taint, "),
         ("taint spot-1", "which taint?"),
         ("cordon 'spot-1", "No closing quotation"),
-        ("", "no change in this file"),
+        ("", "nothing was read: the file is empty"),
+        ("# later", "no change in this file"),
     ],
 )
 def test_a_bad_line_is_named_by_its_place(dump, tmp_path, capsys, line, said):
@@ -175,9 +193,14 @@ def test_a_bad_line_is_named_by_its_place(dump, tmp_path, capsys, line, said):
 
 def test_a_plan_is_held_against_what_happened(dump, tmp_path, capsys):
     run(["what-if", "taint", "spot-1", "sla=800:NoExecute", "-c", dump, "-o", "plan"])
-    plan = tmp_path / "plan.json"
+    plan = tmp_path / "plan.yaml"
     plan.write_text(capsys.readouterr().out)
-    goes_to = json.loads(plan.read_text())["report"]["leaving"][0]["endsOn"]
+    (wave,) = yaml.safe_load(plan.read_text())["waves"]
+    assert (wave["changes"], wave["undo"]) == (
+        ["taint spot-1 sla=800:NoExecute"],
+        ["untaint spot-1 sla:NoExecute"],
+    )
+    goes_to = wave["evictions"][0]["goesTo"]
     before = run(["what-if", "verify", str(plan), "-c", dump])
     said = capsys.readouterr().out
     later = tmp_path / "later.yaml"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from weir.client.cache import Cache, ObjectKey
+from weir.objects.core import ObjectMeta, Pod, PodSpec, PodStatus
 
 
 class Thing(msgspec.Struct):
@@ -42,3 +43,20 @@ def test_an_object_that_becomes_unreadable_is_gone_until_it_can_be_read_again(ca
     cache.change("MODIFIED", raw("a", 3, "3"))
     assert (gone, cache.get(ObjectKey("", "a"))) == (None, Thing(3))
     assert seen == [(None, Thing(1)), (Thing(1), None), (None, Thing(3))]
+
+
+def test_a_listener_is_not_called_for_a_write_that_leaves_what_it_reads():
+    key, metadata, spec = ObjectKey("", "p"), ObjectMeta(name="p"), PodSpec(node_name="n")
+    cache: Cache[Pod] = Cache(msgspec.json.Decoder(Pod).decode)
+    cache.add_index("node", lambda pod: (pod.spec.node_name,), ("spec",))
+    seen: dict[str, int] = {"all": 0, "spec": 0, "none": 0}
+    for name, reads in (("all", None), ("spec", ("spec",)), ("none", ())):
+        cache.listen(lambda old, new, name=name: seen.update({name: seen[name] + 1}), reads)
+    for pod in (
+        Pod(metadata, spec),
+        Pod(metadata, spec, PodStatus(phase="Running")),
+        Pod(metadata, PodSpec(node_name="m")),
+    ):
+        cache.put(key, pod)
+    cache.discard(key)
+    assert seen == {"all": 4, "spec": 3, "none": 2}

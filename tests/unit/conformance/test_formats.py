@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import jsonschema_rs
 import pytest
 
-from weir.cli.conformance import verdict
+from weir.cli._conformance_run import verdict
 from weir.conformance.formats import html, junit, table
 from weir.conformance.results import Difference, Offer, Report, Result, Verdict, document, keps_of
 from weir.simulation.demo.story import find_stories, parse_story

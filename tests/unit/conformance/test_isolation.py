@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from weir.conformance.isolation import GATES, isolation_problem
+from weir.conformance.isolation import GATES, PLAN, isolation_problem
 from weir.simulation.demo.story import find_stories, parse_story
 
 
@@ -36,6 +36,7 @@ RULE = named("DeviceTaintRule", "resource.k8s.io/v1", spec={"deviceSelector": {"
     "found, why",
     [
         (story(gates={"TaintTolerationCEL": False}), GATES),
+        (story(plan={"name": "p", "change": "cordon n1"}), PLAN),
         (story(RULE), ""),
         (
             story(named("DeviceTaintRule", "resource.k8s.io/v1", spec={})),

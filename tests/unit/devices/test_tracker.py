@@ -14,7 +14,7 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import read
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
 
-pytestmark = pytest.mark.proves("5055-47", "5055-66", "5055-85")
+pytestmark = pytest.mark.proves("5055-47", "5055-65", "5055-66", "5055-85")
 
 GPU = DeviceID(DRIVER, "node-1", "gpu-0")
 BROKEN = {"selectors": [{"cel": {"expression": "device.nope"}}]}
@@ -61,6 +61,12 @@ class TestMerging:
     def test_a_taint_slice_of_another_generation_says_nothing(self) -> None:
         found = tracker(slice_of("s", device()), taint_slice("t", {"gpu-0": ["a:None"]}, generation=2))
         assert texts(found) == [[]]
+
+    def test_a_rule_that_goes_takes_its_taint_along(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"))
+        assert texts(found) == [["a:None", "b:None"]]
+        assert found.remove_rule("r").slices == ("s",)
+        assert texts(found) == [["a:None"]]
 
     def test_a_taint_slice_that_goes_takes_its_taints_along(self) -> None:
         found = tracker(slice_of("s", device()), taint_slice("t", {"gpu-0": ["a:None"]}))

@@ -12,9 +12,9 @@ import yaml
 
 from tests.conftest import NOT_OURS
 from weir.cli.main import run
-from weir.cli.render import to_yaml
 from weir.install.chart import files
 from weir.install.manifests import Installation, documents
+from weir.output import to_yaml
 
 _PLACE = re.compile(r"\{\{\s*(?:required\s+\"[^\"]*\"\s+)?(\.[\w.]+)\s*\}\}")
 

@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from tests.stock.virtual import StockCluster
-from weir.cli.render import to_yaml
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.install.manifests import (
     CLIENT_AUTHORITIES,
@@ -19,6 +18,7 @@ from weir.install.manifests import (
 from weir.install.removal import removal_order
 from weir.install.rights import CERTIFICATES, RIGHTS
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
+from weir.output import to_yaml
 from weir.simulation.cluster import Cluster
 
 IN_CLUSTER = Installation(image="registry.example/weir:1")

@@ -10,7 +10,8 @@ import jsonschema_rs
 import pytest
 
 from tests.work import count_calls
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import run
+from weir.exit_codes import FINDINGS, FINE, USAGE
 
 POD = """\
 apiVersion: v1

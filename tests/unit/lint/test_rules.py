@@ -2,7 +2,13 @@
 
 import pytest
 
-from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, TOLERATION_COMPARISON
+from weir.gates import (
+    ALL_FEATURES,
+    KUBERNETES_DEFAULTS,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    TOLERATION_COMPARISON,
+)
 from weir.lint.check import UnknownRule, choose, lint
 from weir.lint.rule import Severity
 from weir.lint.rules import RULES
@@ -102,9 +108,18 @@ def test_a_daemonset_that_tolerates_everything_is_only_noted():
     assert codes(pod("{operator: Exists}", kind="DaemonSet")) == []
 
 
-def test_with_the_gate_off_the_workload_that_would_loop_is_named():
-    deployment = pod('{key: sla, operator: Gt, value: "5"}', kind="Deployment")
-    findings = lint(read_manifest(deployment), ALL_FEATURES.replace({TOLERATION_COMPARISON: False}))
+@pytest.mark.proves("5721-48", "5500-121")
+@pytest.mark.parametrize(
+    "entry, gate",
+    [
+        ('{key: sla, operator: Gt, value: "5"}', TOLERATION_COMPARISON),
+        ('{key: driver, operator: SemverGt, value: "1.2.3"}', SEMVER_COMPARISON),
+        ("{expression: \"taint.key == 'sla'\"}", TOLERATION_CEL),
+    ],
+)
+def test_with_the_gate_off_the_workload_that_would_loop_is_named(entry, gate):
+    deployment = pod(entry, kind="Deployment")
+    findings = lint(read_manifest(deployment), ALL_FEATURES.replace({gate: False}))
     (message,) = [found.message for found in findings if found.rule.code == "W014"]
     assert "Deployment w would loop" in message
 

@@ -142,3 +142,20 @@ def test_the_review_carries_a_patch_or_a_status():
 
 def test_an_unknown_path_is_said_to_be_one():
     assert create("/nothing", {}).code == 404
+
+
+def test_no_refusal_is_as_long_as_what_is_refused():
+    """The API server shows it to the client, and keeps it in its log."""
+    long = "x" * 100_000
+    terms = [{"matchExpressions": [{**NEWER, "values": [long]}]}] * 5
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    applied = json.dumps({"spec": {"tolerations": [{"expression": long}]}})
+    refused = [
+        create(webhooks.VOLUME_PATH, {"metadata": {"name": "v"}, "spec": affinity}),
+        create(webhooks.POD_PATH, pod({**GT, "value": long})),
+        create(webhooks.POD_PATH, pod({"key": long, "operator": "Gt", "value": "1"})),
+        create(webhooks.POD_PATH, {**pod(), "metadata": {"annotations": {webhooks.LAST_APPLIED: applied}}}),
+    ]
+    for each in refused:
+        response = respond({"request": {"uid": "u"}}, each)["response"]
+        assert not response["allowed"] and len(response["status"]["message"]) <= 16 * 1024

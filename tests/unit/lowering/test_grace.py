@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.work import count_calls
 from weir.lowering.grace import ended, graced, joined, split_grace
 from weir.lowering.names import GRACE
 from weir.lowering.tolerations import LoweredList, complete, mark, unite
@@ -89,3 +90,16 @@ def test_it_gives_way_to_the_same_entry_of_its_author():
 def test_a_list_that_somebody_broke_is_left_alone():
     odd = [None, "x", {"key": GRACE}, 7, {"key": "sla", "operator": "Exists"}]
     assert split_grace(odd) == ([None, "x", 7, {"key": "sla", "operator": "Exists"}], {})
+
+
+def test_work_grows_with_the_list():
+    """Which anybody may write: keys of grace behind a mark of weir's, and as many entries before it."""
+    own = [{"key": f"a{n}", "operator": "Exists", "tolerationSeconds": 1} for n in range(2000)]
+    forged = [
+        {"key": f"g{n}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+        for n in range(2000)
+    ]
+    entries = [*own, {"key": GRACE, "operator": "Exists"}, *forged]
+    assert count_calls(lambda: joined(*split_grace(entries))) < 100 * len(entries)
+    assert count_calls(lambda: ended(entries, {"g1"})) < 100 * len(entries)
+    assert count_calls(lambda: graced(entries, {"x": GT}, 10)) < 200 * len(entries)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
+
 import pytest
 
+from tests.work import count_calls
 from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
+from weir.lowering import tolerations
 from weir.lowering.names import TOLERATIONS, marker_key, toleration_hash
 from weir.lowering.tolerations import (
     MOST_ENTRIES,
     LoweredList,
+    Table,
     complete,
     entry_for,
     extended_verdict,
@@ -23,6 +29,7 @@ from weir.lowering.tolerations import (
     write_originals,
 )
 from weir.lowering.triples import Triple
+from weir.taints.toleration import tolerates
 
 GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute", "tolerationSeconds": 3}
 EXISTS = {"key": "sla", "operator": "Exists"}
@@ -252,3 +259,127 @@ def test_a_pod_tolerates_what_an_original_or_an_entry_does():
 def test_a_stored_entry_comes_back_unless_the_user_wrote_the_same(own, brought_back):
     found = unite([marker(CEL), own], [marker(CEL), equal(T950)], ORIGINALS)
     assert found == [marker(CEL), *([equal(T950, tolerationSeconds=3)] if brought_back else []), own]
+
+
+# ── long lists ───────────────────────────────────────────────────────────────────────────────────
+
+#: What anybody may write into a pod beside one extended entry, so often as an API server takes.
+LONG = {
+    "keys that exist": lambda n: {"key": f"a{n}", "operator": "Exists"},
+    "one key": lambda n: {"key": "sla", "operator": "Exists", "effect": "PreferNoSchedule"},
+    "no key": lambda n: {"operator": "Exists", "effect": "PreferNoSchedule"},
+    "effects that there are not": lambda n: {"key": "sla", "operator": "Exists", "effect": f"No{n}"},
+    "values of any effect": lambda n: {"key": "sla", "value": f"v{n}"},
+    "values of another effect": lambda n: {"key": "sla", "value": f"{n}", "effect": "PreferNoSchedule"},
+    "markers": lambda n: {"key": marker_key(f"{n:020x}"), "operator": "Exists"},
+}
+
+
+@pytest.mark.parametrize("how", LONG)
+def test_a_long_list_is_not_read_for_every_taint(how):
+    marked = mark([*map(LONG[how], range(4000)), {**GT, "value": "0"}])
+    table = Table(Triple("sla", str(number), "NoExecute") for number in range(1, 2001))
+    calls = count_calls(lambda: complete(marked.tolerations, marked.originals, table))
+    assert calls < 100 * (4000 + 2000)
+
+
+def test_the_entry_that_decides_is_the_first_that_tolerates():
+    """Whatever stands before it, of every operator, value and effect, also twice."""
+    chosen = random.Random(5)
+    effects, values = ("", "NoSchedule", "NoExecute"), ("", "1", "950", "x")
+    entries = [
+        {"key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": seconds}
+        for key, operator, value, effect, seconds in product(
+            ("", "sla", "a"), ("", "Equal", "Exists", "Gt", "Lt"), values, effects, (None, 1, 7)
+        )
+        if key or operator == "Exists"
+    ]
+    triples = [Triple(*each) for each in product(("sla", "a"), values, effects[1:])]
+    for native in (False, True):
+        gates = stock_gates(native)
+        for _ in range(300):
+            rest = chosen.choices(entries, k=chosen.randrange(12))
+            found = LoweredList(rest, {}, native)
+            for triple in triples:
+                read = enumerate(map(read_entry, rest))
+                first = next(
+                    ((i, e.toleration_seconds) for i, e in read if tolerates(e, triple.taint, gates)), None
+                )
+                assert found._decides(triple) == first, (rest, triple)
+
+
+# ── a table that grows ───────────────────────────────────────────────────────────────────────────
+
+GROWING = (
+    {"key": "sla", "operator": "Gt", "value": "500"},
+    {"key": "sla", "operator": "Lt", "value": "300", "effect": "NoExecute"},
+    {"operator": "CEL", "value": "taint.key == 'sla' && int(taint.value) % 7 == 3"},
+)
+
+
+def values(first: int, count: int) -> tuple[Triple, ...]:
+    return tuple(Triple("sla", str(number), "NoExecute") for number in range(first, first + count))
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Give the triples that a verdict was asked of."""
+    seen: list[Triple] = []
+    verdict = tolerations._verdict
+
+    def counted(original, triple):
+        seen.append(triple)
+        return verdict(original, triple)
+
+    monkeypatch.setattr(tolerations, "_verdict", counted)
+    return seen
+
+
+def test_a_table_that_grew_tolerates_what_a_new_one_does():
+    random.seed(7)
+    table = Table(values(0, 40))
+    for turn in range(40):
+        table = Table((*table, *values(40 + 10 * turn, random.randrange(1, 9))), table)
+        for each in random.sample(GROWING, random.randrange(len(GROWING) + 1)):
+            originals = mark([each]).originals
+            expected = tuple(triple for triple in table if extended_verdict(originals.values(), triple))
+            found = table.matching(originals)
+            assert found == expected and table.matching(originals) is found is found.matching(originals)
+
+
+def test_only_what_is_new_is_judged_and_what_concerns_nobody_changes_nothing(judged):
+    originals = mark([GROWING[0]]).originals
+    table = Table(values(0, 1_000))
+    before = table.matching(originals)
+    judged.clear()
+    table = Table((*table, *values(400, 1), *values(2_000, 1)), table)
+    after = table.matching(originals)
+    assert judged == [*values(400, 1), *values(2_000, 1)]
+    assert after == (*before, *values(2_000, 1))
+    table = Table((*table, Triple("other", "1", "NoExecute")), table)
+    assert table.matching(originals) is after
+
+
+def test_an_older_table_that_is_asked_late_knows_no_more_than_it_has():
+    originals = mark([GROWING[0]]).originals
+    old = Table(values(0, 600))
+    new = Table((*old, *values(600, 10)), old)
+    assert len(new.matching(originals)) == 109
+    assert len(old.matching(originals)) == 99
+    assert len(new.matching(originals)) == 109
+
+
+def test_pods_of_one_workload_are_completed_once_and_others_by_themselves(judged):
+    table = Table(values(0, 600))
+    marked = mark([GROWING[0]])
+    done = complete(marked.tolerations, marked.originals, table)
+    assert len(done.added) == 99
+    judged.clear()
+    assert complete(list(marked.tolerations), dict(marked.originals), table) is done
+    assert not judged
+    timed = mark([{**GROWING[0], "effect": "NoExecute", "tolerationSeconds": 5}])
+    again = complete(timed.tolerations, timed.originals, table)
+    assert again.tolerations[1]["tolerationSeconds"] == 5
+    longer = mark([{**GROWING[0], "effect": "NoExecute", "tolerationSeconds": 9}])
+    assert longer.originals.keys() == timed.originals.keys()
+    assert complete(longer.tolerations, longer.originals, table).tolerations[1]["tolerationSeconds"] == 9

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from weir.cel.cache import ProgramCache
+from weir.compat.policies.expressions import environment
 from weir.lowering import names, webhooks
-from weir.policies.environment import environment
-from weir.validate.admissionregistration import match_conditions
+from weir.validate.admissionregistration import webhook_configuration
 
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
 PLAIN = {"key": "sla", "operator": "Equal", "value": "900"}
@@ -200,7 +200,7 @@ def test_the_keys_of_a_stored_condition_are_read_again(keys):
         condition = webhooks.key_condition(name, keys)
         expected = keys if not name.startswith("other") else frozenset()
         assert webhooks.keys_shown({"name": name, "matchConditions": [condition]}) == expected
-        assert not list(match_conditions.validate_expression(condition["expression"], "here"))
+        assert not list(webhook_configuration.validate_expression(condition["expression"], "here"))
     assert webhooks.keys_shown({"name": "nodes.lowered.weir.dev", "matchConditions": []}) is None
     assert webhooks.key_condition("pods.lowered.weir.dev", keys) is None
 
@@ -217,7 +217,7 @@ def test_every_condition_compiles_where_the_api_server_checks_it():
         for condition in hook.document({"service": {"name": "s", "namespace": "n"}}, 'a"b')[
             "matchConditions"
         ]:
-            assert not list(match_conditions.validate_expression(condition["expression"], "here"))
+            assert not list(webhook_configuration.validate_expression(condition["expression"], "here"))
 
 
 def test_the_configurations_hold_each_webhook_once_and_only_the_barrier_validates():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.objects.core import Node, Pod, read
-from weir.objects.requests import RequestError, node_allocatable, pod_requests, show_amount, total_requests
+from weir.objects.requests import RequestError, node_allocatable, pod_requests, show_amount
 from weir.values.quantity import parse_quantity
 
 
@@ -78,12 +78,6 @@ def test_an_unreadable_amount_names_pod_and_resource():
     pod = read(Pod, {"metadata": {"name": "web"}, "spec": {"containers": [container("lots")]}})
     with pytest.raises(RequestError, match=r"Pod default/web: cpu: 'lots'"):
         pod_requests(pod)
-
-
-@given(st.lists(st.sampled_from(["1", "100m", "1500m", "0", "2"]), max_size=5))
-def test_several_pods_ask_for_the_sum_of_what_each_asks(amounts):
-    pods = [read(Pod, {"spec": {"containers": [container(amount)]}}) for amount in amounts]
-    assert total_requests(pods).get("cpu", 0) == sum(parse_quantity(amount).milli_value for amount in amounts)
 
 
 def test_capacity_stands_in_for_allocatable_and_silence_stays_silence():

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 import weir.validate
+from weir.fields.meta import validate_meta
 from weir.objects.kinds import KINDS
 from weir.objects.wings import address, find_member
-from weir.validate.meta import validate_meta
 from weir.validate.registry import find_rule
 
 GROUPS = {address(kind.group, kind.kind)[0] for kind in KINDS}

@@ -1,7 +1,5 @@
 """Accepting connections and TLS handshakes: bounded, in a fair order, none cut off that waits for the server."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import gc
@@ -10,6 +8,7 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -18,7 +17,7 @@ from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Request, Response
 from weir.apiserver.transport.protocol import HttpProtocol
 from weir.observe import listener as listening_sockets
-from weir.observe.listener import Listener, listen
+from weir.observe.listener import ByAddress, Listener, listen
 
 
 async def echo(request: Request) -> Response:
@@ -28,7 +27,7 @@ async def echo(request: Request) -> Response:
 @asynccontextmanager
 async def listening(host: str = "127.0.0.1", context: ssl.SSLContext | None = None):
     connections = Connections(echo)
-    listener = await listen(connections.protocol, host, 0, context)
+    listener = await listen(partial(HttpProtocol, connections), host, 0, context)
     try:
         yield listener, connections
     finally:
@@ -87,7 +86,7 @@ async def test_a_port_that_is_taken_is_named():
         with pytest.raises(
             OSError, match=f"cannot listen at 127.0.0.1:{listener.port}: address already in use"
         ):
-            await listen(connections.protocol, "127.0.0.1", listener.port, None)
+            await listen(partial(HttpProtocol, connections), "127.0.0.1", listener.port, None)
 
 
 def client_hello(most: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
@@ -130,7 +129,7 @@ async def test_without_a_whole_client_hello_a_connection_is_a_socket(monkeypatch
     async with listening(context=context) as (listener, connections):
         protocols: list[object] = []
         monkeypatch.setattr(
-            listener, "_protocol", lambda: protocols.append(connections) or connections.protocol()
+            listener, "_protocol", lambda: protocols.append(connections) or HttpProtocol(connections)
         )
         other = connected(listener, words, "127.0.0.2")
         await until(lambda: listener.coming == 1)
@@ -381,7 +380,7 @@ async def test_without_a_free_descriptor_the_door_is_shut_for_a_moment(monkeypat
     real.setblocking(False)
     door = Door(real, ConnectionAbortedError(), OSError(errno.EMFILE, "Too many open files"))
     connections = Connections(echo)
-    listener = Listener(connections.protocol, [door], None)
+    listener = Listener(partial(HttpProtocol, connections), [door], None)
     with closing(socket.create_connection(real.getsockname())):
         await until(lambda: door.asked == 2)
         for _ in range(20):
@@ -392,3 +391,26 @@ async def test_without_a_free_descriptor_the_door_is_shut_for_a_moment(monkeypat
         assert door.asked == 4  # for the connection, and that there is no other
     listener.close()
     await until(lambda: not connections.open)
+
+
+# ── who makes room when there are too many connections ──
+
+
+def test_the_address_that_has_most_loses_its_oldest():
+    few = ByAddress[int](5)
+    assert [few.add("a", number) for number in range(4)] == [None] * 4
+    assert few.add("b", 10) is None
+    assert [few.add("b", 11), few.add("a", 4), few.add("c", 20)] == [0, 1, 2]
+    assert (len(few), sorted(few)) == (5, [3, 4, 10, 11, 20])
+
+
+def test_what_is_gone_is_forgotten_once():
+    few = ByAddress[int](5)
+    few.add("a", 1)
+    few.add("a", 2)
+    for _ in range(2):
+        few.discard("a", 1)
+        few.discard("b", 7)
+    assert (len(few), list(few)) == (1, [2])
+    few.discard("a", 2)
+    assert (len(few), few._of) == (0, {})

@@ -145,6 +145,7 @@ def test_open_connections_end_with_the_server(contexts):
     [
         (AT_PODS + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", b"413"),
         (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b"413"),
+        (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\n", b"400"),
         (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n" + b"9" * 70_000 + b"\r\n", b"400"),
         (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000, b"400"),
         (AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a" * 70_000 + b"\r\n", b"400"),
@@ -153,6 +154,66 @@ def test_open_connections_end_with_the_server(contexts):
 def test_a_body_that_never_ends_is_refused(contexts, request_, code):
     (answer,) = talk(contexts, request_)
     assert answer[9:12] == code
+
+
+CHUNKED = AT_PODS + b"Transfer-Encoding: chunked\r\n\r\n"
+WHOLE = b"%x\r\n%s\r\n0\r\n\r\n" % (len(REVIEW), REVIEW)
+LENGTH = b"Content-Length: %d\r\n" % len(REVIEW)
+
+
+def sized(text: bytes) -> bytes:
+    """Return the review in one chunk whose size stands there so."""
+    return CHUNKED + WHOLE.replace(b"%x" % len(REVIEW), text, 1)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        sized(b"%X" % len(REVIEW)),
+        sized(b"00%x" % len(REVIEW)),
+        sized(b"%x;name=value" % len(REVIEW)),
+        sized(b"%x ;a" % len(REVIEW)),
+        CHUNKED + WHOLE[:-2] + b"Trailer: Content-Length: 5\r\n\r\n",
+        AT_PODS + b"Host: x\r\nExpect: 100-continue\r\n" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"CONTENT-LENGTH: \t00%d \r\n\r\n" % len(REVIEW) + REVIEW,
+    ],
+)
+def test_a_head_that_every_reader_understands_alike_is_answered(contexts, request_):
+    assert talk(contexts, request_)[0].startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        sized(b"+%x" % len(REVIEW)),
+        sized(b"-0"),
+        sized(b"0x%x" % len(REVIEW)),
+        sized(b"0_%x" % len(REVIEW)),
+        sized(b" %x" % len(REVIEW)),
+        sized(b""),
+        sized(b"g"),
+        CHUNKED + WHOLE.replace(b"\r\n", b"\n"),
+        CHUNKED + WHOLE.replace(REVIEW + b"\r\n", REVIEW + b"ab"),
+        AT_PODS + b"X: a\n" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"X: a\r" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"X: a\0b\r\n" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"X: a\r\n " + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b": a\r\n" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"Host: x\r\nHost: y\r\n" + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + b"Transfer-Encoding: chunked, chunked\r\n\r\n" + WHOLE,
+        AT_PODS + b"Transfer-Encoding: \x0bchunked\r\n\r\n" + WHOLE,
+        AT_PODS.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + WHOLE,
+        AT_PODS.replace(b" HTTP", b"\t HTTP") + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS.replace(b"1.1", b"2.0") + LENGTH + b"\r\n" + REVIEW,
+        AT_PODS + LENGTH.replace(b": ", b": +") + b"\r\n" + REVIEW,
+        AT_PODS + LENGTH.replace(b": ", b": 0x") + b"\r\n" + REVIEW,
+        AT_PODS + b"Content-Length: \xb2\r\n\r\n" + REVIEW,
+        AT_PODS + LENGTH * 2 + b"\r\n" + REVIEW,
+    ],
+)
+def test_what_two_readers_might_understand_differently_is_refused(contexts, request_):
+    answer, *more = talk(contexts, request_, end_first=True)
+    assert answer.startswith(b"HTTP/1.1 400") and more == [b""]
 
 
 def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):

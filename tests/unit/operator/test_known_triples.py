@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
 from weir import errors
 from weir.lowering.names import PARTS, part_name
-from weir.lowering.triples import MOST_PARTS, WELL_KNOWN, Triple
+from weir.lowering.triples import MOST_PARTS, WELL_KNOWN, Triple, row_bytes, table_data
 from weir.operator import known_triples
 from weir.operator.holds import HOLD_SECONDS
 from weir.operator.known_triples import KnownTriples
@@ -130,3 +131,47 @@ def test_a_row_that_could_not_be_written_is_not_known(small, monkeypatch):
                 cluster._do(table.add([B]))
         cluster._do(table.read())
         assert B not in table.known and A in table.known
+
+
+def test_rows_that_have_not_changed_are_not_read_again_and_have_no_owners():
+    with Cluster() as cluster:
+        one, other = (KnownTriples(cluster.client, cluster.clock, "default") for _ in range(2))
+        cluster._do(one.add([A]))
+        cluster._do(other.read())
+        full = []
+        find = other._find
+
+        async def counted(number):
+            full.append(number)
+            return await find(number)
+
+        other._find = counted
+        for _ in range(3):
+            cluster._do(other.read())
+        assert full == []
+        cluster._do(one.add([B]))
+        cluster._do(other.read())
+        assert full == [0] and B in other.known
+        stored = cluster.get("ConfigMap", part_name(0))
+        assert len(stored["data"]) == 2 and not stored["metadata"].get("managedFields")
+
+
+def test_what_is_known_is_what_the_parts_say_whatever_comes_and_goes():
+    """The table is brought up to date with what has changed; here it is held against all that the parts say."""
+    chance = random.Random(31)
+    triples = [Triple("sla", str(number), "NoExecute") for number in range(12)]
+    with Cluster() as cluster:
+        table = KnownTriples(cluster.client, cluster.clock, "default")
+        told, parts = set(WELL_KNOWN), [{}, {}, {}]
+        table.listeners.append(told.update)
+        for version in range(1, 300):
+            number = chance.randrange(3)
+            stamps = {each: str(chance.randrange(3)) for each in chance.sample(triples, chance.randrange(6))}
+            data = {key: row for each in stamps for key, row in table_data([each], stamps[each]).items()}
+            table._take({"metadata": {"resourceVersion": str(version)}, "data": data}, number)
+            parts[number] = stamps
+            said = {each: stamp for part in parts for each, stamp in part.items()}
+            assert table._table == said and set(table.known) == {*said, *WELL_KNOWN} <= told
+            assert len(table.known) == len(set(table.known)) and table._seen.keys() == said.keys()
+            sizes = [sum(map(row_bytes, part)) for part in parts]
+            assert [part.size for part in table._parts] == sizes[: len(table._parts)]

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from weir.fields.webhook_client import validate_client_service
 from weir.objects.times import format_time
 from weir.operator.path_secrets import OVERLAP, PATHS, ROTATION, SETTLED, PathSecrets, redacted, renewed
-from weir.validate.admissionregistration.webhook_configuration import _validate_path
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENT = timedelta(seconds=1)
@@ -49,7 +49,8 @@ def test_a_clock_that_was_ahead_ends_nothing_and_rotates_again():
 
 def test_the_path_is_one_that_an_api_server_takes_and_is_long_enough_not_to_be_guessed():
     ((secret, _),) = renewed(None, NOW).made
-    assert list(_validate_path(f"/{secret}/node-barrier", "path")) == []
+    service = {"namespace": "weir-system", "name": "weir-operator"}
+    assert list(validate_client_service({**service, "path": f"/{secret}/node-barrier"}, "service")) == []
     assert len(secret) == 48 and secret != renewed(None, NOW).made[0][0]
 
 

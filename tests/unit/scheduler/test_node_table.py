@@ -1,6 +1,7 @@
 """The columns of nodes: values that no node has any more are forgotten, and what reads them notices."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -8,6 +9,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.node_table import NodeTable
+from weir.scheduler.pod_class import SeatedPods, build
+from weir.scheduler.pod_counts import PodCounts
 
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 HOSTNAME = "kubernetes.io/hostname"
@@ -136,3 +139,48 @@ def test_amounts_beyond_64_bits_are_counted_as_very_many(amount):
     for number in range(200):
         engine.assume(f"ns/p{number}", pod, "n")
     assert not isinstance(engine.place(pod), Placement)
+
+
+def _of_chance(rng, number):
+    requests = {"cpu": rng.choice(["0", "100m", "1"]), "memory": "1Gi"}
+    if rng.random() < 0.3:
+        requests[rng.choice(["example.com/gpu", "example.com/nic"])] = str(rng.randrange(3))
+    ports = [{"containerPort": 80, "hostPort": 8000 + number}] if rng.random() < 0.3 else []
+    container = {"name": "c", "resources": {"requests": requests}, "ports": ports}
+    metadata = {"name": f"p{number}", "namespace": rng.choice("xy"), "labels": {"app": rng.choice("ab")}}
+    return build(read(Pod, {"metadata": metadata, "spec": {"containers": [container]}}))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_expected_pods_count_as_if_each_were_added_in_every_table(seed):
+    rng = random.Random(seed)
+    expected = {f"n{row}": SeatedPods() for row in range(4)}
+    for number in range(30):
+        expected[f"n{rng.randrange(4)}"][f"x/p{number}"] = _of_chance(rng, number)
+
+    def described(table):
+        counts = PodCounts(table)
+        selected = counts.selected("a", lambda pod: pod.labels["app"] == "a", ["x"])
+        resources = {name: column.used[: table.size].tolist() for name, column in table.resources.items()}
+        kept = {row: ports for row, ports in table.ports.items() if ports}
+        rows = selected.on_rows(table).tolist()
+        return table.state[:, : table.size].tolist(), table.pods, table.row_of_pod, resources, kept, rows
+
+    one_by_one = NodeTable()
+    tables = [one_by_one, NodeTable(), NodeTable()]
+    heard = [Counter(), Counter(), Counter()]
+    for table, seen in zip(tables, heard, strict=True):
+        table.listen(lambda row, pod, sign, seen=seen: seen.update({(row, pod): sign}))
+        for name, pods in expected.items():
+            if table is not one_by_one:
+                table.expect_pods(name, pods)
+        for name, pods in expected.items():
+            table.put_node(node(name))
+            for key, pod in pods.items() if table is one_by_one else ():
+                table.add_pod(key, pod, name)
+    assert described(tables[1]) == described(tables[2]) == described(one_by_one)
+    assert heard[0] == heard[1] == heard[2]
+    for table in tables:
+        for key in sorted(table.row_of_pod)[::2]:
+            table.remove_pod(key)
+    assert described(tables[1]) == described(tables[2]) == described(one_by_one)

@@ -16,7 +16,6 @@ from weir.scheduler.framework import (
     FilterPlugin,
     Normalize,
     Plugin,
-    QueueingHint,
     Scope,
     ScorePlugin,
     Status,
@@ -26,6 +25,7 @@ from weir.scheduler.node_table import USED_PODS, NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.profile_arguments import ProfileArguments
+from weir.scheduler.queueing_hints import QueueingHint
 
 NAME = "Crowd"
 

@@ -13,7 +13,6 @@ from weir.selectors.node import (
     match_field,
     match_requirement,
     pod_selects_node,
-    preference,
     selects,
     volume_selects_node,
 )
@@ -86,17 +85,6 @@ def test_node_selector_and_affinity_must_both_accept():
         for labels in ({"zone": "a", "tier": ""}, {"zone": "a"}, {"zone": "b", "tier": ""})
     ]
     assert verdicts == [True, False, False]
-
-
-def test_preferred_terms_add_their_weights():
-    def term(weight, key):
-        return {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
-
-    preferred = {
-        "preferredDuringSchedulingIgnoredDuringExecution": [term(30, "a"), term(10, "b"), term(50, "c")]
-    }
-    pod = read(Pod, {"spec": {"affinity": {"nodeAffinity": preferred}, "containers": []}})
-    assert preference(pod, {"a": "", "b": ""}, "n", ALL_FEATURES) == 40
 
 
 class TestVolumes:

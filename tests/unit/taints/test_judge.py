@@ -88,11 +88,12 @@ def test_what_is_known_is_not_compared_again():
     assert judge.comparisons == 5  # the new one alone
 
 
+@pytest.mark.proves("5471-92")
 def test_too_many_tolerations_are_judged_again_when_asked_about(monkeypatch):
     monkeypatch.setattr("weir.taints.judge.MOST_TOLERATIONS", 2)
     judge = TaintJudge(ALL_FEATURES)
     judge.number(Taint("a", "1", "NoSchedule"))
-    first, second, third = (Toleration("a", "Equal", value) for value in "123")
+    first, second, third = (Toleration("a", "Gt", value) for value in "123")
     judge.tolerated([first, second])
     judge.tolerated([first, second])
     assert judge.comparisons == 2  # two have room
@@ -181,7 +182,16 @@ def test_of_many_that_cannot_be_read_64_are_kept():
 
 
 @pytest.mark.proves(
-    "5471-14", "5471-46", "5471-47", "5471-82", "5471-90", "5471-124", "5721-10", "5721-30", "5721-31"
+    "5471-14",
+    "5471-46",
+    "5471-47",
+    "5471-82",
+    "5471-90",
+    "5471-124",
+    "5721-10",
+    "5721-30",
+    "5721-31",
+    "5721-94",
 )
 @pytest.mark.parametrize("operator", ["Equal", "Exists"])
 def test_a_taint_is_read_as_a_number_or_a_version_by_comparisons_only(operator, monkeypatch):

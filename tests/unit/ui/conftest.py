@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weir.cli._options import ClusterSource
+from weir.inputs.live import ClusterSource
 from weir.ui.screens import Screens
 from weir.ui.source import open_source
 

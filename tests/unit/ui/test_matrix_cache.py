@@ -8,10 +8,10 @@ import random
 import pytest
 
 from tests.ui.large import node, pod_spec
-from weir.cli._certainty import known_gates
-from weir.cli._options import ClusterSource
-from weir.cli.inputs import ClusterObjects
 from weir.explain.engine import Engines
+from weir.inputs.certainty import known_gates
+from weir.inputs.cluster import ClusterObjects
+from weir.inputs.live import ClusterSource
 from weir.ui import matrix_cache
 from weir.ui.answers import matrix_of
 from weir.ui.source import ClusterView

@@ -20,6 +20,14 @@ TAINT = {
     "value": "15",
     "effect": "NoExecute",
 }
+PLAN = {
+    "change": "taint",
+    "nodes": {"selector": "pool=spot"},
+    "key": "sla",
+    "value": "650",
+    "effect": "NoExecute",
+    "goals": {"maxUnavailable": "2"},
+}
 
 
 def schema(name):
@@ -46,6 +54,82 @@ def test_the_forecast_is_the_document_of_the_command(screens_of):
     said = command("what-if", "taint", "-l", "pool=spot", "failure-probability=15:NoExecute", "-c", str(shop))
     assert found["whatIf"] == said
     assert found["commands"][0] == "kubectl taint nodes -l pool=spot failure-probability=15:NoExecute"
+
+
+def test_the_plan_is_the_document_of_the_command(screens_of):
+    pool = EXAMPLES / "spot-pool.yaml"
+    code, found = screens_of(pool).post("plan", PLAN)
+    assert code == 200
+    said = command(
+        "plan", "taint", "-l", "pool=spot", "sla=650:NoExecute", "--max-unavailable", "2", "-c", str(pool)
+    )
+    shown = json.loads(json.dumps(found["plan"]))
+    assert {**shown, "made": None} == {**said, "made": None}
+    assert found["command"] == "weir plan taint -l pool=spot sla=650:NoExecute --max-unavailable 2"
+    assert found["items"] == [["spot-3", "spot-1"], ["spot-2"]] and found["broken"] == [[], []]
+
+
+def test_waves_that_are_given_are_forecast_and_what_they_break_is_named(screens_of):
+    screens = screens_of(EXAMPLES / "spot-pool.yaml")
+    _, found = screens.post("plan", {**PLAN, "waves": [["spot-2"], ["spot-1", "spot-3"]]})
+    assert found["broken"] == [[], []] and found["plan"]["totals"]["movedPods"] == 4
+    _, found = screens.post("plan", {**PLAN, "waves": [["spot-1", "spot-2", "spot-3"]]})
+    (broken,) = found["broken"]
+    assert "shop/web's budget wants 2 healthy pods, 1 would be" in broken
+    assert found["plan"]["waves"][0]["notes"] == tuple(f"breaks a goal: {each}" for each in broken)
+    assert "searched" not in found["plan"], "nothing was searched for"
+    _, found = screens.post(
+        "plan",
+        {
+            **PLAN,
+            "goals": {"within": "1s", "maxUnavailable": "2"},
+            "waves": [["spot-2"], ["spot-1"], ["spot-3"]],
+        },
+    )
+    assert found["broken"][-1] == ["3 waves take 3 s"]
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ({"change": "cordon"}, "a plan is made of one of taint, untaint, drain, apply"),
+        ({"goals": {"within": "soon"}}, "--within: 'soon': write a time like 90s, 10m or 2h"),
+        ({"goals": {"within": "0s"}}, "--within: '0s': write a time above 0"),
+        ({"goals": {"maxUnavailable": 2}}, "goals.maxUnavailable: expected a text"),
+        ({"goals": []}, None),
+        ({"goals": "all"}, "goals: expected an object"),
+        ({"nodes": {"names": ["nowhere"]}}, "no node nowhere in the cluster"),
+        ({"waves": "all"}, "waves: expected a list of lists of names"),
+        ({"waves": [["spot-1"]]}, "waves: expected each of spot-1, spot-2, spot-3"),
+        ({"waves": [["spot-1", "spot-2", "spot-3"], []]}, "no empty wave"),
+    ],
+)
+def test_a_plan_that_cannot_be_asked_for_is_one_line(screens_of, more, words):
+    code, found = screens_of(EXAMPLES / "spot-pool.yaml").post("plan", {**PLAN, **more})
+    assert code == (200 if words is None else 422)
+    assert words is None or words in found["error"]
+
+
+def test_the_rules_of_a_plan_are_one_for_each_pool_and_keep_their_order(fleet_screens):
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "recall"},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.example.com"},
+            "taint": {"key": "recall", "effect": "None"},
+        },
+    }
+    asked = {"change": "apply", "rule": rule}
+    code, found = fleet_screens.post("plan", asked)
+    assert code == 200 and found["ordered"]
+    assert found["command"] == "weir plan device-taint driver=gpu.example.com recall:None"
+    (items,) = found["items"]
+    assert len(items) == 8 and found["plan"]["waves"][0]["changes"] == ("apply",)
+    code, found = fleet_screens.post("plan", {**asked, "waves": [items[::-1]]})
+    assert code == 422 and "keep the order" in found["error"]
+    code, found = fleet_screens.post("plan", {**asked, "waves": [items[:3], items[3:]]})
+    assert [len(each) for each in found["items"]] == [3, 5]
 
 
 def test_the_devices_are_the_document_of_the_command(fleet_screens):

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from tests.validation_vectors import load, pod
 from weir.errors import DecodeError
+from weir.fields.field import TYPE_INVALID
 from weir.gates import ALL_FEATURES
 from weir.objects import defaults, document, kinds
 from weir.validate import validate, validate_served
-from weir.validate.field import TYPE_INVALID
 
 scalars = (
     st.none()

@@ -49,6 +49,7 @@ PROVES = {
     "devices: an effect of nodes only": ("5055-49",),
     "tolerations: Lt with its gate off names Lt among the supported ones": ("5471-73",),
     "nodes: a number with leading zeros is a fine taint value": ("5471-44", "5721-34"),
+    "nodes: the taint value of a KEP's example is none": ("5721-26",),
     "nodes: a semver operator reads its value": ("5721-71",),
     "updates: a toleration may not be removed": ("5500-86",),
 }

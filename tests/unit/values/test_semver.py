@@ -86,6 +86,6 @@ def test_a_version_is_neither_less_nor_greater_than_itself_and_equal_ones_are_on
     assert len({first, second}) == 1 and repr(first) == "Version('1.2.3')"
 
 
-@pytest.mark.proves("5721-32")
+@pytest.mark.proves("5721-29", "5721-32")
 def test_a_version_is_parsed_once():
     assert find_tolerant("v1.28.3") is find_tolerant("v1.28.3")

@@ -324,7 +324,7 @@ def test_a_budget_may_be_broken_to_the_end():
 
 
 def test_a_budget_that_was_broken_before_is_no_news():
-    assert broken((-1.0, 1, 2), (5.0, 0, 2)) == []
+    assert broken((-1.0, 1, 2), (5.0, 1, 2)) == []
     assert len(broken((0.0, 1, 2))) == 1
 
 

@@ -183,6 +183,7 @@ def test_a_device_taint_rule_drives_its_pods_out_at_its_rate():
     found = ask(before, rule(effect="NoExecute", evictionsPerSecond=2))
     times = [round(one.after.total_seconds(), 1) for one in found.leaving]
     assert times == [0.0] * 10 + [0.5, 1.0, 1.5, 2.0]
+    assert found.control_plane == ""
 
 
 def test_a_rule_without_effect_drives_nobody_out():

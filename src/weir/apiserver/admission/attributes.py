@@ -12,15 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weir.apiserver.auth.authn import User
-from weir.apiserver.transport.warnings import WarningRecorder
+from weir.apiserver.transport.bodies import WarningRecorder
 from weir.errors import Forbidden
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 
 if TYPE_CHECKING:
-    from weir.policies.mutating_dispatch import Rounds
-
-Document = dict[str, Any]
+    from weir.compat.policies.dispatch import Rounds
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 

@@ -23,22 +23,21 @@ from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
 from weir.apiserver.admission.event_rate_limit import EventRateLimit, Limit
 from weir.apiserver.admission.limit_ranger import LimitRanger
 from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from weir.apiserver.admission.node_tolerations import (
-    DefaultTolerationSeconds,
-    ExtendedResourceToleration,
-    TaintNodesByCondition,
-)
-from weir.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
-from weir.apiserver.admission.priority import Priority
+from weir.apiserver.admission.pod_classes import Priority, RuntimeClass
 from weir.apiserver.admission.resource_quota import ResourceQuota
-from weir.apiserver.admission.runtime_class import RuntimeClass
 from weir.apiserver.admission.service_account import ServiceAccount
 from weir.apiserver.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
-from weir.apiserver.admission.toleration_lists import Toleration
+from weir.apiserver.admission.tolerations import (
+    DefaultTolerationSeconds,
+    ExtendedResourceToleration,
+    PodTolerationRestriction,
+    TaintNodesByCondition,
+    Toleration,
+)
 from weir.apiserver.admission.versions import Conversion, Unconverted, fetch
 from weir.objects.document import copied
 from weir.objects.kind import Kind
@@ -111,7 +110,7 @@ class Settings:
 
 
 class Webhooks(Protocol):
-    """Both kinds of webhooks (weir.apiserver.webhooks.dispatch); each answers None when none has to be called."""
+    """Both kinds of webhooks (weir.apiserver.compat.webhooks.dispatch); None: none has to be called."""
 
     def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None: ...
 
@@ -120,7 +119,7 @@ class Webhooks(Protocol):
 
 @runtime_checkable
 class MutatingPolicies(Protocol):
-    """The plugin that replaces objects (weir.apiserver.admission.mutating_policies); others edit them in place."""
+    """The plugin that replaces objects (weir.apiserver.compat.policies); others edit them in place."""
 
     def wants(self, a: Attributes) -> bool: ...
 

@@ -14,8 +14,6 @@ from weir.apiserver.admission.event_rate_limit import CACHE_SIZE, SERVER, TYPES,
 from weir.objects.manifest import ManifestError, read_document
 from weir.values.quoting import quote
 
-__all__ = ["read_event_limits"]
-
 API_VERSIONS: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 EVENT_LIMITS: Final = "eventratelimit.admission.k8s.io/v1alpha1"
 PLUGIN: Final = "EventRateLimit"

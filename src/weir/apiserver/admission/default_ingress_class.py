@@ -11,7 +11,7 @@ from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
 from weir.apiserver.admission.storage import newest_marked
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
-from weir.validate.networking.ingress import CLASS_ANNOTATION
+from weir.validate.networking import CLASS_ANNOTATION
 
 INGRESS: Final = by_kind("networking.k8s.io/v1", "Ingress")
 INGRESS_CLASS: Final = by_kind("networking.k8s.io/v1", "IngressClass")

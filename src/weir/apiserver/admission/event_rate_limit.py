@@ -17,8 +17,6 @@ from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.auth.authn import MASTERS
 from weir.objects.kind import Kind
 
-__all__ = ["OF_WEIR_UP", "EventRateLimit", "Limit"]
-
 CACHE_SIZE: Final = 4096
 SERVER, NAMESPACE, USER, SOURCE = TYPES = ("Server", "Namespace", "User", "SourceAndObject")
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, DELETE, NODE, POD, UPDATE, Attributes, Reader
-from weir.apiserver.admission.node_certificates import pod_request_problem, request_problem
+from weir.apiserver.admission.certificates import pod_request_problem, request_problem
 from weir.apiserver.auth.cel_authorizer import Decide, no_opinion
 from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound

@@ -28,9 +28,8 @@ from weir.apiserver.admission.attributes import (
     Reader,
 )
 from weir.objects.kind import Kind
-from weir.objects.pod_resources import Amounts, read_amounts
+from weir.objects.pod_resources import Amounts, read_amounts, sets_pod_level
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
-from weir.objects.resource_kinds import sets_pod_level
 from weir.values.quantity import parse_quantity
 
 Document = Mapping[str, Any]

@@ -14,31 +14,20 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.registry.conversion import from_storage, to_storage
-from weir.apiserver.registry.scale_objects import SCALE, scale_of, scaled
-from weir.customresources.pruning import fill_defaults
-from weir.customresources.reading import settle_fields
-from weir.customresources.served import CustomResourceKind, in_storage_version
+from weir.apiserver.registry.scale import SCALE, scale_of, scaled
+from weir.compat.customresources.pruning import fill_defaults
+from weir.compat.customresources.reading import settle_fields
+from weir.compat.customresources.served import CustomResourceKind, in_storage_version
 from weir.errors import ApiError, InternalError
 from weir.objects.document import copied
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind, hub_of
 
-__all__ = [
-    "Conversion",
-    "InVersion",
-    "Unconverted",
-    "as_kind",
-    "fetch",
-    "seen_as",
-    "spoken_kind",
-    "taken_from",
-]
-
 Document = Mapping[str, Any]
 
 
 class Conversion(Protocol):
-    """How webhooks convert custom resources (weir.apiserver.customresources.webhook_conversion)."""
+    """How webhooks convert custom resources (weir.apiserver.compat.customresources.webhook_conversion)."""
 
     async def convert(self, kind: CustomResourceKind, document: dict[str, Any], to: str) -> dict[str, Any]:
         """Return an object of *kind*'s version in the version *to*, as `group/version`."""
@@ -123,7 +112,7 @@ async def fetch(conversion: Conversion | None, a: Attributes, wanted: Unconverte
 
 
 class InVersion:
-    """Other objects as policies see them (weir.policies.dispatch.Reader): in the version that the paramKind names."""
+    """Other objects as policies see them (weir.compat.policies.dispatch.Reader): in the version of the paramKind."""
 
     def __init__(self, reader: Reader, a: Attributes) -> None:
         self._reader, self._a = reader, a

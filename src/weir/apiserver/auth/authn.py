@@ -59,6 +59,10 @@ class User:
         return info
 
 
+#: The API server itself, when it reads and writes through its own registry.
+SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+
+
 ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 
 

@@ -1,7 +1,7 @@
 """The CEL variable `authorizer`: authorization checks for the requesting user or a service account.
 
-Spec: cel.md 9.1. Each value has the methods that CEL calls on it (weir.policies.environment); only `check` calls the
-authorizer. A denial is "no opinion", as from the authorizer itself.
+Spec: cel.md 9.1. Each value has the methods that CEL calls on it (weir.compat.policies.expressions); only `check` calls
+the authorizer. A denial is "no opinion", as from the authorizer itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision
-from weir.policies.environment import authorization_type
+from weir.compat.policies.expressions import authorization_type
 
 if TYPE_CHECKING:
     from weir.cel.types import Type

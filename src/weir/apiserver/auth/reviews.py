@@ -15,10 +15,9 @@ from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.rbac import Action
 from weir.apiserver.auth.tokens import Verifier
 from weir.errors import BadRequest, Invalid
-from weir.objects.kind import Kind
-from weir.validate.field import FieldError, invalid, required
+from weir.fields.field import FieldError, invalid, required
+from weir.objects.kind import Document, Kind
 
-Document = dict[str, Any]
 ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 GROUP = "authorization.k8s.io"
 

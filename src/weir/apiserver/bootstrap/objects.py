@@ -7,21 +7,16 @@ Spec: apiserver.md 5.2 (two built-in priority classes). Only missing objects are
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from weir import errors
-from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.auth.authn import SYSTEM
 from weir.apiserver.bootstrap import policy
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies.core.service_allocation import RANGE
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 
-__all__ = ["bootstrap", "ensure_namespace_objects"]
-
-Document = dict[str, Any]
-SYSTEM = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
 MANAGER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 CA_BUNDLE = (

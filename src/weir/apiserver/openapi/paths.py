@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.apiserver.openapi.schemas import custom_model, reference
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects import schema
 from weir.objects.kind import Kind, Subresource
 from weir.objects.kinds import find_kind
-
-__all__ = ["paths_of", "structs_of", "to_version_2"]
 
 Json = dict[str, Any]
 

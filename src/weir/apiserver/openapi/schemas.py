@@ -15,8 +15,6 @@ from weir.objects.descriptions import describe
 from weir.objects.kind import Kind
 from weir.taints.operators import OPERATORS, find_in_affinity
 
-__all__ = ["model_name", "reference", "schema_of", "with_references"]
-
 Json = dict[str, Any]
 
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"

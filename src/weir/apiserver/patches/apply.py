@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.apiserver.patches import fieldset
-from weir.apiserver.patches.compare import compare, field_set
+from weir.apiserver.patches.compare import compare, ensure_named, field_set, overlay, remove_fields
 from weir.apiserver.patches.configuration import path_text
 from weir.apiserver.patches.custom_structure import fitting_problems, node_of, zero_of
 from weir.apiserver.patches.fieldset import FieldSet
@@ -33,11 +33,10 @@ from weir.apiserver.patches.managedfields import (
     update_managed_fields,
     write_managed,
 )
-from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node
 from weir.caches import bounded
-from weir.customresources.reading import check_custom
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.reading import check_custom
+from weir.compat.customresources.served import CustomResourceKind
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
 from weir.objects import fast_decoder
 from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, read_documents, root_of

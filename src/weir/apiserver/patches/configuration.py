@@ -16,8 +16,6 @@ from weir.caches import bounded
 from weir.objects import schema
 from weir.values.quoting import compact_json, quote
 
-__all__ = ["element_text", "path_text", "problems_of", "scalar_problem"]
-
 _UNTYPED: Final = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration")
 #: What a schema says nothing about: any value fits, and the decoder says what is wrong with it.
 _ANYTHING: Final = frozenset(

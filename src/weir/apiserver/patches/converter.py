@@ -12,14 +12,12 @@ from typing import Any, Final
 
 from weir.apiserver.patches.strategic import go_text, merge_map, parse, schema_node
 from weir.errors import DecodeError, Invalid
+from weir.fields.field import invalid
 from weir.objects import schema
 from weir.objects.document import KindRow, check, copied, may_have_duplicates, root_of
 from weir.objects.jsontext import Pairs, duplicate_fields, parse_json
 from weir.objects.strict_decoder import Unreadable, decode_exactly
-from weir.validate.field import invalid
 from weir.values.quoting import quote
-
-__all__ = ["patch", "read_merged"]
 
 _SCALARS: Final = frozenset(
     {"string", "bool", "float64", *(f"{u}int{n}" for u in ("", "u") for n in ("", 8, 16, 32, 64))}

@@ -23,15 +23,12 @@ from weir.apiserver.patches.structure import (
     root_node,
     value_key,
 )
-from weir.customresources.schema import Schema
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.schema import Schema
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects import schema
 from weir.objects import schema as objects
 from weir.objects.document import KindRow, root_of
 from weir.objects.strict_decoder import printed
-
-__all__ = ["custom_node", "custom_problems", "fitting_problems", "node_of", "zero_document", "zero_of"]
-
 
 # ── structure and zero value of a kind, for built-in and custom kinds alike ──
 

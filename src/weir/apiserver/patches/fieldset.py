@@ -16,20 +16,6 @@ import msgspec
 
 from weir.caches import bounded
 
-__all__ = [
-    "FieldSet",
-    "covers",
-    "difference",
-    "intersection",
-    "is_field_set",
-    "keep_only",
-    "ordered",
-    "paths",
-    "union",
-    "union_all",
-    "without",
-]
-
 FieldSet = dict[str, Any]
 _MEMBER: Final[FieldSet] = {}
 
@@ -177,11 +163,6 @@ def keep_only(one: FieldSet, patterns: Iterable[tuple[str, ...]]) -> FieldSet:
         elif rests and (kept := keep_only(below, rests)):
             out[key] = kept
     return out
-
-
-def covers(whole: FieldSet, part: FieldSet) -> bool:
-    """Whether every path of *part* is in *whole*."""
-    return not difference(part, whole)
 
 
 def paths(one: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -18,8 +18,6 @@ from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.quoting import quote
 
-__all__ = ["patch", "patch_of_policy", "patch_of_webhook"]
-
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED_BYTES: Final = 3 * 1024 * 1024
 REJECTED: Final = "the server rejected our request due to an error in our request"

@@ -17,19 +17,8 @@ from weir.apiserver.patches.compare import created, written_and_removed
 from weir.apiserver.patches.custom_structure import node_of, zero_of
 from weir.apiserver.patches.fieldset import FieldSet
 from weir.apiserver.patches.structure import Unkeyed
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects.document import KindRow
-
-__all__ = [
-    "Entry",
-    "Managed",
-    "Owner",
-    "own_all",
-    "read_managed",
-    "update_managed_fields",
-    "write_managed",
-    "written",
-]
 
 MOST_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"

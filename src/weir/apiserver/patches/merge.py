@@ -13,8 +13,6 @@ from weir.errors import BadRequest
 from weir.objects.document import copied
 from weir.objects.jsontext import may_be_too_deep, too_deep
 
-__all__ = ["merge", "patch"]
-
 
 def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
     """Return *document* with the merge patch of *body* applied; the argument stays as it is.

@@ -21,8 +21,6 @@ from weir.objects.document import KindRow, copied, root_of
 from weir.objects.jsontext import TOO_DEEP, JsonError, may_be_too_deep, parse_json, plain, too_deep
 from weir.values.quoting import quote
 
-__all__ = ["go_text", "go_type", "merge_map", "parse", "patch", "schema_node"]
-
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
 DELETE_FROM: Final = "$deleteFromPrimitiveList"

@@ -14,8 +14,6 @@ from typing import Any, Final
 from weir.objects import schema
 from weir.objects.strict_decoder import zero_value
 
-__all__ = ["LEAF", "Node", "Relation", "Unkeyed", "item_key", "key_defaults", "root_node", "value_key"]
-
 
 class Relation(Enum):
     """What ownership of a value means."""

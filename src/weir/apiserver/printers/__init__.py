@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from weir.apiserver.printers import (
-    admissionregistration,
-    autoscaling,
-    batch,
-    certificates,
-    core,
-    flowcontrol,
-    networking,
-    rbac,
-    resource,
-    storage,
-)
+from weir.apiserver.printers import core, small_groups
 from weir.apiserver.printers.cells import (
     AGE,
     NAME,
@@ -61,7 +50,7 @@ _REPLICAS = (
 )
 _READY = part_of("status.readyReplicas", "spec.replicas")
 _WEBHOOKS = row(NAME, size("webhooks"), AGE)
-_POLICY_BINDING = row(NAME, "spec.policyName", admissionregistration.parameters, AGE)
+_POLICY_BINDING = row(NAME, "spec.policyName", small_groups.parameters, AGE)
 
 _ROWS: Final[dict[str, Row]] = {
     # core
@@ -86,12 +75,10 @@ _ROWS: Final[dict[str, Row]] = {
     "Service": core.service,
     "ServiceAccount": row(NAME, AGE),
     # admissionregistration.k8s.io
-    "MutatingAdmissionPolicy": row(NAME, size("spec.mutations"), admissionregistration.parameter_kind, AGE),
+    "MutatingAdmissionPolicy": row(NAME, size("spec.mutations"), small_groups.parameter_kind, AGE),
     "MutatingAdmissionPolicyBinding": _POLICY_BINDING,
     "MutatingWebhookConfiguration": _WEBHOOKS,
-    "ValidatingAdmissionPolicy": row(
-        NAME, size("spec.validations"), admissionregistration.parameter_kind, AGE
-    ),
+    "ValidatingAdmissionPolicy": row(NAME, size("spec.validations"), small_groups.parameter_kind, AGE),
     "ValidatingAdmissionPolicyBinding": _POLICY_BINDING,
     "ValidatingWebhookConfiguration": _WEBHOOKS,
     # apps
@@ -122,8 +109,8 @@ _ROWS: Final[dict[str, Row]] = {
     # autoscaling
     "HorizontalPodAutoscaler": row(
         NAME,
-        autoscaling.reference,
-        autoscaling.targets,
+        small_groups.reference,
+        small_groups.targets,
         shown("spec.minReplicas", UNSET),
         count("spec.maxReplicas"),
         count("status.currentReplicas"),
@@ -135,7 +122,7 @@ _ROWS: Final[dict[str, Row]] = {
         NAME,
         "spec.schedule",
         text("spec.timeZone", NONE),
-        batch.suspended,
+        small_groups.suspended,
         size("status.active"),
         time_since("status.lastScheduleTime", NONE),
         AGE,
@@ -144,7 +131,13 @@ _ROWS: Final[dict[str, Row]] = {
         selector("spec.jobTemplate.spec.selector"),
     ),
     "Job": row(
-        NAME, batch.state, batch.completions, batch.duration, AGE, *_CONTAINERS, selector("spec.selector")
+        NAME,
+        small_groups.state,
+        small_groups.completions,
+        small_groups.duration,
+        AGE,
+        *_CONTAINERS,
+        selector("spec.selector"),
     ),
     # certificates.k8s.io
     "CertificateSigningRequest": row(
@@ -152,8 +145,8 @@ _ROWS: Final[dict[str, Row]] = {
         AGE,
         text("spec.signerName", NONE),
         "spec.username",
-        certificates.wanted_duration,
-        certificates.approval,
+        small_groups.wanted_duration,
+        small_groups.approval,
     ),
     "ClusterTrustBundle": row(NAME, text("spec.signerName", NONE)),
     "PodCertificateRequest": row(
@@ -162,33 +155,33 @@ _ROWS: Final[dict[str, Row]] = {
         "spec.serviceAccountName",
         "spec.nodeName",
         "spec.signerName",
-        certificates.outcome,
+        small_groups.outcome,
         labels_at("spec.unverifiedUserAnnotations"),
     ),
     # coordination.k8s.io, discovery.k8s.io
     "Lease": row(NAME, "spec.holderIdentity", AGE),
-    "EndpointSlice": row(NAME, "addressType", networking.slice_ports, networking.slice_addresses, AGE),
+    "EndpointSlice": row(NAME, "addressType", small_groups.slice_ports, small_groups.slice_addresses, AGE),
     # flowcontrol.apiserver.k8s.io
     "FlowSchema": row(
         NAME,
         "spec.priorityLevelConfiguration.name",
         count("spec.matchingPrecedence"),
-        flowcontrol.distinguisher,
+        small_groups.distinguisher,
         AGE,
-        flowcontrol.dangling,
+        small_groups.dangling,
     ),
-    "PriorityLevelConfiguration": flowcontrol.priority_level,
+    "PriorityLevelConfiguration": small_groups.priority_level,
     # networking.k8s.io
-    "IPAddress": row(NAME, networking.parent, AGE),
+    "IPAddress": row(NAME, small_groups.parent, AGE),
     "Ingress": row(
         NAME,
         shown("spec.ingressClassName", NONE),
-        networking.hosts,
-        networking.ingress_addresses,
-        networking.ingress_ports,
+        small_groups.hosts,
+        small_groups.ingress_addresses,
+        small_groups.ingress_ports,
         AGE,
     ),
-    "IngressClass": row(networking.class_name, "spec.controller", networking.class_parameters, AGE),
+    "IngressClass": row(small_groups.class_name, "spec.controller", small_groups.class_parameters, AGE),
     "NetworkPolicy": row(NAME, selector("spec.podSelector"), AGE),
     "ServiceCIDR": row(NAME, joined("spec.cidrs"), AGE),
     # node.k8s.io, policy, scheduling.k8s.io
@@ -204,8 +197,8 @@ _ROWS: Final[dict[str, Row]] = {
         NAME, count("value"), flag("globalDefault"), AGE, text("preemptionPolicy", "PreemptLowerPriority")
     ),
     # rbac.authorization.k8s.io
-    "ClusterRoleBinding": rbac.role_binding,
-    "RoleBinding": rbac.role_binding,
+    "ClusterRoleBinding": small_groups.role_binding,
+    "RoleBinding": small_groups.role_binding,
     # resource.k8s.io
     "DeviceClass": row(NAME, AGE),
     "DeviceTaintRule": row(
@@ -216,7 +209,7 @@ _ROWS: Final[dict[str, Row]] = {
         time_since("spec.taint.timeAdded"),
         AGE,
     ),
-    "ResourceClaim": row(NAME, resource.claim_state, AGE),
+    "ResourceClaim": row(NAME, small_groups.claim_state, AGE),
     "ResourceClaimTemplate": row(NAME, AGE),
     "ResourceSlice": row(NAME, "spec.nodeName", "spec.driver", "spec.pool.name", AGE),
     # storage.k8s.io, storagemigration.k8s.io
@@ -225,14 +218,14 @@ _ROWS: Final[dict[str, Row]] = {
         flag("spec.attachRequired", default=True),
         flag("spec.podInfoOnMount"),
         flag("spec.storageCapacity"),
-        storage.audiences,
+        small_groups.audiences,
         flag("spec.requiresRepublish"),
         joined("spec.volumeLifecycleModes", NONE),
         AGE,
     ),
     "CSINode": row(NAME, size("spec.drivers"), AGE),
     "StorageClass": row(
-        storage.class_name,
+        small_groups.storage_class_name,
         "provisioner",
         text("reclaimPolicy", "Delete"),
         text("volumeBindingMode", "Immediate"),
@@ -248,7 +241,7 @@ _ROWS: Final[dict[str, Row]] = {
         AGE,
     ),
     "VolumeAttributesClass": row(NAME, "driverName", AGE),
-    "StorageVersionMigration": row(NAME, storage.migrated, storage.migration_state),
+    "StorageVersionMigration": row(NAME, small_groups.migrated, small_groups.migration_state),
 }
 #: The kinds that have columns of their own.
 PRINTED = frozenset(_ROWS)
@@ -261,4 +254,4 @@ def cells_of(kind: Kind, document: Document, now: float) -> Cells:
 
 def in_order(kind: Kind, documents: Iterable[Item]) -> Iterable[Item]:
     """Return objects in the order of their rows: that of the list, but flow schemas by precedence."""
-    return flowcontrol.schemas_in_order(documents) if kind.kind == "FlowSchema" else documents
+    return small_groups.schemas_in_order(documents) if kind.kind == "FlowSchema" else documents

@@ -1,7 +1,8 @@
 """The Table representation for `kubectl get`.
 
-Spec: apiserver.md 11 "Tables". Column names, types and priorities are data (`columns.json`); cells are computed in
-weir.apiserver.printers. A kind without columns gets Name and Created At.
+Spec: apiserver.md 11 "Tables". Column names, types and priorities are data (`columns.json`), as are descriptions in
+weir's own words (`descriptions.json`, docs/decisions/0042); cells are computed in weir.apiserver.printers. A kind
+without columns gets Name and Created At.
 """
 
 from __future__ import annotations
@@ -18,23 +19,18 @@ from weir import errors
 from weir.apiserver.patches.strategic import go_text
 from weir.apiserver.printers import cells_of, in_order
 from weir.apiserver.printers.cells import age, at, condition_of, name_of, since
-from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.registry.conversion import to_storage
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects.autoscaler_versions import without_carried
 from weir.objects.defaults.apps import TEMPLATE_GENERATION
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.times import TimeError, parse_time
 from weir.values.json_path import JsonPath, JsonPathError, TooManyVisits, Visits
 from weir.values.quoting import compact_json, quote
 
-__all__ = ["check_include", "columns", "partial", "row", "table"]
-
-
 # ── table cells of CustomResourceDefinitions and custom resources ──
 
 
-Document = dict[str, Any]
 #: What all cells of one object may take together: values looked at (an object has 150,000 at most), and characters of
 #: text begun. Cells beyond are empty; no definition that people read comes near.
 MOST_VISITS = 300_000
@@ -154,15 +150,19 @@ INCLUDES = ("", "Metadata", "Object", "None")
 
 @cache
 def _columns() -> dict[str, list[Document]]:
-    text = resources.files("weir.apiserver.printers").joinpath("columns.json").read_bytes()
     names = ("name", "type", "format", "priority")
+    descriptions = _data("descriptions.json")  # the same name means the same for every kind that has it
     return {
         kind: [
-            {**dict(zip(names, column, strict=True)), "description": DESCRIPTIONS[column[0]]}
+            {**dict(zip(names, column, strict=True)), "description": descriptions[column[0]]}
             for column in found
         ]
-        for kind, found in msgspec.json.decode(text).items()
+        for kind, found in _data("columns.json").items()
     }
+
+
+def _data(name: str) -> Any:
+    return msgspec.json.decode(resources.files("weir.apiserver.printers").joinpath(name).read_bytes())
 
 
 @cache

@@ -17,14 +17,10 @@ import msgspec
 
 from weir.apiserver.registry.conversion import convert_value, from_storage, to_storage
 from weir.caches import bounded
-from weir.customresources.served import CustomResourceKind
-from weir.objects.kind import Kind
+from weir.compat.customresources.served import CustomResourceKind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import KINDS, hub_of
 from weir.store import Store, StoreError, Watch
-
-__all__ = ["Reader", "decode", "encode", "served"]
-
-Document = dict[str, Any]
 
 HEAD = b'{"metadata":{"resourceVersion":"'
 STAMP = len(HEAD)

@@ -10,30 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from weir import errors
 from weir.apiserver.admission.attributes import DELETE, Attributes
 from weir.apiserver.auth.authn import User
-from weir.apiserver.off_loop import Turn
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.identity import gone_with_this_update
 from weir.apiserver.registry.lists import Lists, Page
+from weir.apiserver.registry.object_write import gone_with_this_update
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_path import body_of
 from weir.apiserver.registry.write_request import WriteResult
 from weir.apiserver.strategies import for_kind
+from weir.apiserver.transport.http import Turn
 from weir.apiserver.transport.options import DeleteOptions
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.store import WRITTEN_BEFORE, KeyValue, Write
 
-__all__ = ["Deletion", "begin_deletion", "finalizers_after", "mark_terminating"]
-
-Document = dict[str, Any]
 #: changes an object that goes, and says whether that changed anything
 Note = Callable[[Document], bool]
 _ATTEMPTS = 16

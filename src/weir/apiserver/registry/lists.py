@@ -19,15 +19,13 @@ from weir import errors
 from weir.apiserver.registry.conversion import Conversion, Undecodable, convert_value, in_version
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects.jsontext import JsonError, parse_json
 from weir.objects.kind import Kind
 from weir.selectors import fields, labels
 from weir.store import Compacted, FutureRevision, KeyValue, Store
 from weir.values.integer import INT64_MAX, IntegerError, parse_uint64
 from weir.values.quoting import quote
-
-__all__ = ["Lists", "Matcher", "matcher", "reader"]
 
 TURN = 500  # objects held against a plain selector before others have their turn
 FUTURE_WAIT_SECONDS = 3.0

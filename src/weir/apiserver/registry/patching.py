@@ -6,8 +6,6 @@ patch does to a document is in weir.apiserver.patches.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from weir import errors
@@ -17,24 +15,20 @@ from weir.apiserver.patches import converter
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
-from weir.apiserver.registry.identity import check_new_identity, check_patched_identity
+from weir.apiserver.registry.object_write import check_new_identity, check_patched_identity
 from weir.apiserver.registry.storage import ATTEMPTS
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.bodies import media_type, relaxed
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
+from weir.fields.field import invalid
 from weir.objects import schema, v1alpha4
 from weir.objects.document import may_have_duplicates, root_of
 from weir.objects.jsontext import duplicate_fields, parse_json
-from weir.objects.kind import Kind
-from weir.validate.field import invalid
+from weir.objects.kind import Document, Kind
 from weir.values.quoting import quote
-
-__all__ = ["PATCHES", "Patching", "check_patch_type", "check_patched", "patched"]
-
-Document = dict[str, Any]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from weir import errors
 from weir.apiserver.admission.attributes import Attributes
-from weir.apiserver.off_loop import LARGE_BYTES, OffLoop, Turn
+from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
 from weir.apiserver.registry import codec, conversion
-from weir.apiserver.registry.identity import new_uid
+from weir.apiserver.registry.object_write import new_uid
+from weir.apiserver.transport.http import Turn
 from weir.clock import Clock
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.gates import Gates
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.values.entropy import system_bytes
 
-__all__ = ["ATTEMPTS", "Admission", "Parts", "Storage", "retried"]
-
-Document = dict[str, Any]
 Answer = TypeVar("Answer")
 ATTEMPTS = 8  # of a write that loses the race against others
 

@@ -8,16 +8,14 @@ Binding, eviction and scale have their own modules; status, ephemeralcontainers,
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from weir import errors
 from weir.apiserver.admission.attributes import CREATE
 from weir.apiserver.auth.tokens import Signer, token_request
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.binding import CREATED, bind
 from weir.apiserver.registry.container_logs import ContainerLogs, LogOptions
 from weir.apiserver.registry.deletion import Deletion
-from weir.apiserver.registry.eviction import evict
+from weir.apiserver.registry.pod_subresources import CREATED, bind, evict
 from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_path import body_of
 from weir.apiserver.registry.write_request import WriteRequest, WriteResult
@@ -26,9 +24,6 @@ from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
-__all__ = ["Subresources"]
-
-Document = dict[str, Any]
 STREAMS = frozenset({"exec", "attach", "portforward", "proxy"})
 
 

@@ -5,25 +5,19 @@ Spec: apiserver.md 2 "Decoding", 4 "Create and update". What happens to a decode
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from weir import errors
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.identity import check_name, check_namespace, parse_version
-from weir.apiserver.registry.storage import Parts
+from weir.apiserver.registry.object_write import check_name, check_namespace, parse_version
 from weir.apiserver.registry.write_path import WritePath
 from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.bodies import decode
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.objects.kind import Kind
-from weir.validate.field import invalid
+from weir.fields.field import invalid
+from weir.objects.kind import Document, Kind
 
-__all__ = ["Parts", "Verbs", "WriteResult"]
-
-Document = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 

@@ -14,23 +14,19 @@ from collections.abc import Callable, Sequence
 
 from weir import errors
 from weir.apiserver.metrics import Metrics, WatchMetrics
-from weir.apiserver.registry.conversion import in_version
-from weir.apiserver.registry.converted_watch import ConvertedChanges
+from weir.apiserver.registry.conversion import ConvertedChanges, in_version
 from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
-from weir.apiserver.registry.messages import Messages
-from weir.apiserver.registry.watch_encoder import View, chunk
+from weir.apiserver.registry.watch_encoder import Messages, View, chunk
 from weir.apiserver.registry.watch_index import Followed, WatchIndex, followed
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.apiserver.transport.protobuf import MEDIA_TYPE as PROTOBUF
 from weir.clock import Clock
-from weir.customresources.served import CustomResourceKind
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
 from weir.values.integer import IntegerError, parse_uint64
 from weir.values.quoting import quote
-
-__all__ = ["Watches"]
 
 BOOKMARK_SECONDS = 60.0
 BEFORE_TIMEOUT_SECONDS = 2.0

@@ -21,8 +21,6 @@ from weir.store import Event, KeyValue, Store, StoreError, Watch
 from weir.store.backend import Deliver, Ended
 from weir.store.watch import Subscription
 
-__all__ = ["Followed", "WatchIndex", "followed"]
-
 _NAME: Final = "metadata.name"
 _NODE: Final = "spec.nodeName"
 _POD: Final = by_kind("v1", "Pod")

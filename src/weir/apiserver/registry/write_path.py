@@ -21,8 +21,6 @@ from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.store import KeyValue, Write
 from weir.store import backend as store_errors
 
-__all__ = ["WritePath", "body_of"]
-
 Document = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 

@@ -8,16 +8,11 @@ from typing import Any, NamedTuple
 
 from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.auth.authn import User
-from weir.apiserver.off_loop import Turn
 from weir.apiserver.transport.bodies import manager_of
-from weir.apiserver.transport.http import Request
+from weir.apiserver.transport.http import Request, Turn
 from weir.apiserver.transport.options import WriteOptions
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.store import KeyValue
-
-__all__ = ["WriteRequest", "WriteResult"]
-
-Document = dict[str, Any]
 
 
 class WriteResult(NamedTuple):

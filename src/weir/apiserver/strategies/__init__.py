@@ -10,33 +10,14 @@ from weir.apiserver.strategies.apiextensions import (
     CustomResourceDefinitionStrategy,
     CustomResourceStrategy,
 )
-from weir.apiserver.strategies.apps import (
-    DaemonSetStrategy,
-    DeploymentStrategy,
-    PodTemplateStrategy,
-    StatefulSetStrategy,
-    TemplateStrategy,
-)
-from weir.apiserver.strategies.batch import CronJobStrategy, JobStrategy
-from weir.apiserver.strategies.certificates import (
-    APIServiceStrategy,
-    CertificateSigningRequestStrategy,
-    PodCertificateRequestStrategy,
-    StatusApartStrategy,
-)
-from weir.apiserver.strategies.core.namespace import LimitRangeStrategy, NamespaceStrategy
-from weir.apiserver.strategies.core.persistent_volume import (
+from weir.apiserver.strategies.core.namespace import (
+    LimitRangeStrategy,
+    NamespaceStrategy,
     PersistentVolumeClaimStrategy,
     PersistentVolumeStrategy,
 )
 from weir.apiserver.strategies.core.pod import PodStrategy, WithoutFields
 from weir.apiserver.strategies.core.service import ServiceStrategy
-from weir.apiserver.strategies.networking import (
-    EndpointSliceStrategy,
-    IngressStrategy,
-    NetworkPolicyStrategy,
-    ServiceCIDRStrategy,
-)
 from weir.apiserver.strategies.resource import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -44,11 +25,28 @@ from weir.apiserver.strategies.resource import (
     ResourceClaimTemplateStrategy,
     ResourceSliceStrategy,
 )
-from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.customresources.served import CustomResourceKind
+from weir.apiserver.strategies.small_groups import (
+    APIServiceStrategy,
+    CertificateSigningRequestStrategy,
+    CronJobStrategy,
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    EndpointSliceStrategy,
+    IngressStrategy,
+    JobStrategy,
+    NetworkPolicyStrategy,
+    PodCertificateRequestStrategy,
+    PodTemplateStrategy,
+    ServiceCIDRStrategy,
+    StatefulSetStrategy,
+    StatusApartStrategy,
+    TemplateStrategy,
+)
+from weir.apiserver.strategies.strategy import Context, Strategy
+from weir.compat.customresources.served import CustomResourceKind
 from weir.objects.kind import Kind
 
-__all__ = ["Context", "Document", "Strategy", "for_kind"]
+__all__ = ["Context", "Strategy", "for_kind"]
 
 _PLAIN, _CUSTOM = Strategy(), CustomResourceStrategy()
 _BY_KIND: dict[tuple[str, str], Strategy] = {

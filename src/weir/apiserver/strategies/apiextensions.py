@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
-from weir.customresources.conditions import with_condition
-from weir.customresources.schema import known_format
-from weir.customresources.structural import children
+from weir.apiserver.strategies.strategy import Context, Strategy, keep
+from weir.compat.customresources.schema import known_format
+from weir.compat.customresources.served import with_condition
+from weir.compat.customresources.structural import children
+from weir.fields.meta import STANDARD_FINALIZERS
 from weir.objects.document import zero
-from weir.objects.kind import Kind
-from weir.validate.meta import STANDARD_FINALIZERS
+from weir.objects.kind import Document, Kind
 from weir.values.names import check_label_key
 from weir.values.quoting import quote
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, status_keeps_metadata
+from weir.apiserver.strategies.strategy import Context, Strategy
+from weir.fields.field import FieldError, forbidden
 from weir.gates import DEVICE_TAINTS, Gates
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
-from weir.validate.field import FieldError, forbidden
 from weir.validate.resource.claim_status import device_key
 from weir.values.quoting import quote
 
@@ -218,17 +218,12 @@ class ResourceClaimStrategy(DeviceStrategy):
     """Claims: admin access needs a labelled namespace; a status write takes nothing from metadata."""
 
     table = _CLAIM
+    status_keeps_metadata = True
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Drop what is not served; no requests are always written as null."""
         super().prepare_create(kind, new, context)
         _nothing_asked(self.spec_of(new))
-
-    def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
-        """Put back what the endpoint may not change, for status also labels and the like."""
-        super().restrict(kind, new, old, subresource)
-        if subresource == "status":
-            status_keeps_metadata(new, old)
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Drop what is not served from the status too, and the status of devices that the claim no longer has."""
@@ -310,15 +305,11 @@ class DeviceClassStrategy(DeviceStrategy):
 class DeviceTaintRuleStrategy(DeviceStrategy):
     """Rules: another effect is another taint, and starts now."""
 
+    status_keeps_metadata = True
+
     def drivers(self, document: Document) -> Iterator[str]:
         """Yield the driver whose devices the rule selects."""
         yield (self.spec_of(document).get("deviceSelector") or {}).get("driver") or ""
-
-    def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
-        """Put back what the endpoint may not change, for status also labels and the like."""
-        super().restrict(kind, new, old, subresource)
-        if subresource == "status":
-            status_keeps_metadata(new, old)
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Renew the time of a taint whose effect changed, unless the client gave a new one."""

@@ -7,13 +7,12 @@ labels and annotations. Generation counts changes of everything except metadata 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
+from weir.fields.field import FieldError
 from weir.gates import Gates
-from weir.objects.kind import Kind
-from weir.validate.field import FieldError
+from weir.objects.kind import Document, Kind
 
-Document = dict[str, Any]
 _NOT_SPEC = frozenset({"kind", "apiVersion", "metadata", "status"})
 
 
@@ -36,6 +35,10 @@ class Strategy:
     """How objects without rules of their own are prepared."""
 
     is_emptied_first = False  #: a controller empties an object before it can go (`hand_over`)
+    starts_without_status = False  #: the status of a new object is the controllers' to write
+    status_keeps_metadata = (
+        False  #: a write to status takes nothing from metadata, not even labels and annotations
+    )
 
     def recall(self, new: Document, old: Document) -> None:
         """Fill in from the stored object what would otherwise be defaulted."""
@@ -47,6 +50,8 @@ class Strategy:
         """Set what the server sets on a new object."""
         if kind.generation:
             new["metadata"]["generation"] = 1
+        if self.starts_without_status:
+            new["status"] = {}
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """Keep what an update of the main resource may not touch and count the change."""
@@ -78,6 +83,9 @@ class Strategy:
             keep(new["metadata"], old["metadata"], "ownerReferences")
             if "finalizers" in new["metadata"] or "finalizers" in old["metadata"]:
                 keep(new["metadata"], old["metadata"], "finalizers")
+            if self.status_keeps_metadata:
+                for name in ("labels", "annotations"):
+                    keep(new["metadata"], old["metadata"], name)
 
     def problems(
         self, kind: Kind, new: Document, old: Document | None, context: Context, *, dry_run: bool = False
@@ -111,9 +119,3 @@ def keep(new: Document, old: Document, name: str) -> None:
         new[name] = old[name]
     else:
         new.pop(name, None)
-
-
-def status_keeps_metadata(new: Document, old: Document) -> None:
-    """Put back what a status write may not take from metadata, where it takes nothing at all."""
-    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        keep(new["metadata"], old["metadata"], name)

@@ -14,17 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.http import Handler, Request
-
-if TYPE_CHECKING:
-    from weir.apiserver.transport.protocol import HttpProtocol
-
-__all__ = ["REQUESTS_A_TURN", "Connections", "FairTurns", "LargeBodies"]
-
 
 # ── per-user slots for reading large request bodies ──
 # Bodies from `limits.LARGE_BODY_BYTES` on are processed one at a time off the loop (weir.apiserver.off_loop), so
@@ -32,22 +26,29 @@ __all__ = ["REQUESTS_A_TURN", "Connections", "FairTurns", "LargeBodies"]
 # answered; until then its connection is not read. system:masters needs no slot.
 
 
-class Sender(Protocol):
-    """A connection by which a large body comes."""
+class Connection(Protocol):
+    """What is asked of one connection (weir.apiserver.transport.protocol)."""
+
+    @property
+    def over_tls(self) -> bool: ...
 
     def may_send(self) -> None:
-        """Go on: there is a place now."""
+        """Go on with a large body: there is a place now."""
+
+    def abort(self) -> None: ...
+    def close_when_idle(self) -> None: ...
+    def check_time(self, now: float) -> None: ...
 
 
 class LargeBodies:
     """The places of all users, and who waits for one."""
 
     def __init__(self) -> None:
-        self._whose: dict[Sender, str] = {}  # of those that have a place, and those that wait
+        self._whose: dict[Connection, str] = {}  # of those that have a place, and those that wait
         self._count: dict[str, int] = {}  # of places taken, by user
-        self._waiting: dict[str, dict[Sender, None]] = {}  # by user, who came first first
+        self._waiting: dict[str, dict[Connection, None]] = {}  # by user, who came first first
 
-    def enter(self, sender: Sender, user: User | None) -> bool:
+    def enter(self, sender: Connection, user: User | None) -> bool:
         """Whether *sender* may send a large body of *user* now; else `may_send` tells it when."""
         if sender in self._whose or user is None or MASTERS in user.groups:
             return True
@@ -63,7 +64,7 @@ class LargeBodies:
         """Return whether more bodies of *user* wait for a place than may."""
         return user is not None and len(self._waiting.get(user.name, ())) > limits.MOST_LARGE_WAITING
 
-    def leave(self, sender: Sender) -> None:
+    def leave(self, sender: Connection) -> None:
         """Free the place of *sender* for the next of its user, or take it out of their line."""
         name = self._whose.pop(sender, None)
         if name is None:
@@ -149,40 +150,31 @@ class Connections:
 
         *allows*: whether the user whom a request proves may do what its head says, so that its body is worth reading.
 
-        *divides*: the handler itself divides its time between users (weir.apiserver.flowcontrol); here only those whom
-        it does not know take turns.
+        *divides*: the handler itself divides its time between users (weir.apiserver.compat.flowcontrol); here only
+        those whom it does not know take turns.
         """
         self.divides = divides
         self.handle = handle
         self.refused = refused
         self.turns = FairTurns()
         self.authenticate, self.allows = authenticate, allows
-        self.open: set[HttpProtocol] = set()
+        self.open: set[Connection] = set()
         self.closing = False
         self.received_bytes = 0
         self.unsent_bytes = 0
-        self._silent: dict[HttpProtocol, None] = {}  # have sent nothing yet, the oldest first
-        self._unproven: dict[HttpProtocol, None] = {}  # have shown no credential, the oldest first
+        self._silent: dict[Connection, None] = {}  # have sent nothing yet, the oldest first
+        self._unproven: dict[Connection, None] = {}  # have shown no credential, the oldest first
         self._slow: dict[
-            HttpProtocol, int
+            Connection, int
         ] = {}  # what is held for whom, and who has taken nothing for longest first
         self._of_user: Counter[str] = Counter()
         self._received_of: dict[str, int] = {}
         self.large = LargeBodies()
         self.arriving = memoryview(bytearray(limits.READ_BYTES))  # what one connection has just read
 
-    def protocol(self, whose: Callable[[], bytes | None] | None = None) -> HttpProtocol:
-        """Return the protocol of a new connection; *whose* says for whose certificate its requests count.
-
-        It does so where the way a connection came says who sends it: a socket that only this user can open.
-        """
-        from weir.apiserver.transport.protocol import HttpProtocol
-
-        return HttpProtocol(self, whose)
-
     # ------------------------------------------------------------------------------- who is connected
 
-    def opened(self, connection: HttpProtocol) -> None:
+    def opened(self, connection: Connection) -> None:
         """Note a new connection; it has proven nothing yet."""
         self.open.add(connection)
         if self.authenticate is None:
@@ -192,7 +184,7 @@ class Connections:
         if len(self._silent) > most:
             self._cut(next(iter(self._silent)))
 
-    def received_unproven(self, connection: HttpProtocol) -> None:
+    def received_unproven(self, connection: Connection) -> None:
         """Note that *connection* has sent something that shows no credential."""
         if connection in self._silent:
             del self._silent[connection]
@@ -204,15 +196,15 @@ class Connections:
         """Return how many TLS handshakes may be in progress beside the connections that have sent nothing yet."""
         return max(limits.FEWEST_HANDSHAKES, limits.MOST_SILENT - len(self._silent))
 
-    def _cut(self, connection: HttpProtocol) -> None:
+    def _cut(self, connection: Connection) -> None:
         self._forget(connection)
         connection.abort()
 
-    def _forget(self, connection: HttpProtocol) -> None:
+    def _forget(self, connection: Connection) -> None:
         self._silent.pop(connection, None)
         self._unproven.pop(connection, None)
 
-    def proven(self, connection: HttpProtocol, user: User) -> bool:
+    def proven(self, connection: Connection, user: User) -> bool:
         """Note whose *connection* is; False when this user has too many already."""
         self._forget(connection)
         if MASTERS not in user.groups and self._of_user[user.name] >= limits.MOST_OF_ONE_USER:
@@ -220,7 +212,7 @@ class Connections:
         self._of_user[user.name] += 1
         return True
 
-    def closed(self, connection: HttpProtocol, user: User | None) -> None:
+    def closed(self, connection: Connection, user: User | None) -> None:
         """Forget a connection."""
         self.open.discard(connection)
         self._forget(connection)
@@ -249,7 +241,7 @@ class Connections:
             if not self._received_of[user]:
                 del self._received_of[user]
 
-    def waits(self, connection: HttpProtocol, size: int) -> None:
+    def waits(self, connection: Connection, size: int) -> None:
         """Note that *size* bytes are held for the reader of *connection*; cut off the slowest when it is too much."""
         self._slow[connection] = size
         self.unsent_bytes += size
@@ -258,13 +250,13 @@ class Connections:
             self.taken(slowest)
             slowest.abort()
 
-    def takes(self, connection: HttpProtocol) -> None:
+    def takes(self, connection: Connection) -> None:
         """Note that the reader of *connection* has taken a part of what waits: all others are slower."""
         size = self._slow.pop(connection, None)
         if size is not None:
             self._slow[connection] = size
 
-    def taken(self, connection: HttpProtocol) -> None:
+    def taken(self, connection: Connection) -> None:
         """Note that the reader took what waited, or is gone."""
         self.unsent_bytes -= self._slow.pop(connection, 0)
 

@@ -16,8 +16,6 @@ from weir import errors
 from weir.apiserver.transport.protobuf import MEDIA_TYPE as PROTOBUF
 from weir.caches import bounded
 
-__all__ = ["MediaTypeOptions", "accepts", "check_shape", "negotiate", "pretty", "to_yaml", "wants_pretty"]
-
 ONLY = "only the following media types are accepted: "
 ONLY_WHOLE = ONLY + errors.REPRESENTATIONS
 WITH_STREAMS = f"{errors.REPRESENTATIONS}, {errors.STREAMS}"

@@ -14,12 +14,10 @@ import msgspec
 
 from weir.apiserver.transport.http import Query
 from weir.errors import BadRequest, Invalid
+from weir.fields.field import FieldError, forbidden, invalid, not_supported, required
 from weir.objects.jsontext import JsonError, parse_json
-from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
 from weir.values.duration import duration_problem
 from weir.values.integer import IntegerError, parse_int64
-
-__all__ = ["DeleteOptions", "ListOptions", "WriteOptions"]
 
 META = "meta.k8s.io"
 POLICIES = ("Foreground", "Background", "Orphan")

@@ -16,8 +16,6 @@ from weir.objects import kinds
 from weir.objects.kind import Kind
 from weir.objects.served_kinds import ServedKinds
 
-__all__ = ["RequestInfo", "parse", "parse_served"]
-
 _VERBS = {
     "POST": "create",
     "PUT": "update",

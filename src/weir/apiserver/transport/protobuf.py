@@ -26,18 +26,6 @@ from weir.errors import BadRequest
 from weir.objects.kinds import find_kind
 from weir.objects.times import format_micro_time, format_time
 
-__all__ = [
-    "MAGIC",
-    "MEDIA_TYPE",
-    "event_frame",
-    "is_written",
-    "list_parts",
-    "object_bytes",
-    "raw_field",
-    "to_bytes",
-    "to_document",
-]
-
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 64

@@ -21,10 +21,19 @@ import msgspec
 
 from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.answers import CLOSED, TransportSink, head_of, head_of_stream
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.heads import HeadError, body_length, split_target, target_problem
-from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
+from weir.apiserver.transport.http import (
+    CLOSED,
+    JSON,
+    TEXT,
+    Request,
+    Response,
+    Stream,
+    TransportSink,
+    head_of,
+    head_of_stream,
+)
+from weir.apiserver.transport.limits import HeadError, body_length, split_target, target_problem
 from weir.errors import Unauthorized
 
 __all__ = ["Connections", "HttpProtocol"]
@@ -460,14 +469,15 @@ class HttpProtocol(asyncio.BufferedProtocol):
     async def _send_rest(self, slices: Iterator[bytes | memoryview], held: int) -> None:
         """Write what is left of an answer as the reader takes it, and return when it has taken all.
 
-        Until then *held* bytes of memory stay, and a slice of what is being written.
+        Until then *held* bytes of memory stay, and the copies of the slice that is being written.
         """
         while not self._paused:
             part = next(slices, None)
             if part is None:
                 return
             self._transport.write(part)
-        self._connections.waits(self, held + limits.SLICE_BYTES)
+        copies = limits.TLS_COPIES if self.over_tls else 1
+        self._connections.waits(self, held + copies * limits.SLICE_BYTES)
         try:
             while True:
                 while self._paused:

@@ -12,7 +12,8 @@ from typing import Final
 from weir.cel import costs, runtime
 from weir.cel.codegen.paths import PathWriter
 from weir.cel.codegen.writer import SCALARS, Atom
-from weir.cel.env import Overload, RuntimeCost
+from weir.cel.cost_model import RuntimeCost
+from weir.cel.env import Overload
 from weir.cel.steps import Equal, InSet, Logic, OrElse
 from weir.cel.types import Kind
 from weir.cel.values import Optional

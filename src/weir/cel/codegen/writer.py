@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from weir.cel import runtime
-from weir.cel.env import Env, RuntimeCost
+from weir.cel.cost_model import RuntimeCost
+from weir.cel.env import Env
 from weir.cel.error_analysis import Fallibility
 from weir.cel.errors import EvaluationError
 from weir.cel.steps import Const, Step

@@ -16,7 +16,20 @@ from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
 from weir.cel.library.conversions import string_of_bool
 from weir.cel.library.declare import function, method
-from weir.cel.types import BOOL, BYTES, DOUBLE, INT, LIST_OF_DYN, MAP_OF_DYN, NULL, STRING, UINT, Kind, Type
+from weir.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    INT,
+    LIST_OF_DYN,
+    MAP_OF_DYN,
+    NULL,
+    STRING,
+    UINT,
+    Kind,
+    Node,
+    Type,
+)
 from weir.cel.values import Duration, Timestamp, TypeValue, Value, type_of
 from weir.cel.work import grow, spend
 from weir.values.duration import format_duration
@@ -154,9 +167,9 @@ _PRECISION_WRONG: Final = "could not parse formatting clause: error while parsin
 # -- at compile time ----------------------------------------------------------------------------------------
 
 
-def check_format(template: str, arguments: Sequence[ast.Node]) -> tuple[ast.Node | None, str] | None:
+def check_format(template: str, arguments: Sequence[Node]) -> tuple[Node | None, str] | None:
     """Return what is wrong with a literal call: the node to blame (None: the call) and the message, or None."""
-    blamed: list[ast.Node] = []
+    blamed: list[Node] = []
 
     def check(index: int, letter: str, precision: int | None) -> str:
         bad = _unfit_node(letter, arguments[index])
@@ -174,7 +187,7 @@ def check_format(template: str, arguments: Sequence[ast.Node]) -> tuple[ast.Node
     return None
 
 
-def _unfit_node(letter: str, node: ast.Node) -> ast.Node | None:
+def _unfit_node(letter: str, node: Node) -> Node | None:
     """Return the node a clause does not take: the argument or, for `%s`, something inside a literal."""
     stack = [node]
     while stack:

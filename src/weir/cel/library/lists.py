@@ -1,4 +1,4 @@
-"""Lists: Kubernetes' `isSorted`, `sum`, `min`, `indexOf` … and the extension's `slice`, `sort`, `flatten` …
+"""Lists: Kubernetes' `isSorted`, `sum`, `min`, `indexOf` … and the extension's `slice`, `sort`, `flatten` …; sets.
 
 Spec: cel.md 10.4. `min` and `indexOf` on a list of strings that is no variable are too complex
 (the size of the elements is not known); `sort` fails on mixed types; `includes` works on any value.
@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from weir.cel import list_costs
+from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library, Overload
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from weir.cel.library.declare import function, method, plain
@@ -33,7 +34,7 @@ from weir.cel.types import (
     Type,
     list_of,
 )
-from weir.cel.values import Duration, Timestamp, UInt, Value, equal, type_of
+from weir.cel.values import Duration, Timestamp, UInt, Value, same, type_of
 from weir.cel.work import MOST_ELEMENTS, grow, spend
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
@@ -70,7 +71,7 @@ def distinct(values: Sequence[Value]) -> list[Value]:
         key = identity(value)
         if key is None:
             spend(len(unhashed) * _PER_COMPARISON)
-            if any(_same(value, other) for other in unhashed):
+            if any(same(value, other) for other in unhashed):
                 continue
             unhashed.append(value)
         elif key in seen:
@@ -79,14 +80,6 @@ def distinct(values: Sequence[Value]) -> list[Value]:
             seen.add(key)
         found.append(value)
     return found
-
-
-def _same(a: Value, b: Value) -> bool:
-    """Return whether two values are equal; library values of different types are just unequal."""
-    try:
-        return equal(a, b)
-    except EvaluationError:
-        return False
 
 
 def index_of(values: Sequence[Value], wanted: Value) -> int:
@@ -98,10 +91,10 @@ def index_of(values: Sequence[Value], wanted: Value) -> int:
             found = values.index(wanted)
         except ValueError:
             return -1
-        if values[found].__class__ is not bool and _same(values[found], wanted):
+        if values[found].__class__ is not bool and same(values[found], wanted):
             return found
     spend(len(values) * _PER_COMPARISON)
-    return next((index for index, value in enumerate(values) if _same(value, wanted)), -1)
+    return next((index for index, value in enumerate(values) if same(value, wanted)), -1)
 
 
 def _comparing(values: Sequence[Value], wanted: Value) -> int:
@@ -113,14 +106,14 @@ def _comparing(values: Sequence[Value], wanted: Value) -> int:
 def last_index_of(values: Sequence[Value], wanted: Value) -> int:
     """Return the last position of *wanted*, or -1."""
     spend(len(values) * _PER_COMPARISON + (_comparing(values, wanted) >> 2))
-    return next((index for index in reversed(range(len(values))) if _same(values[index], wanted)), -1)
+    return next((index for index in reversed(range(len(values))) if same(values[index], wanted)), -1)
 
 
 def includes(container: Value, wanted: Value) -> bool:
     """Return whether a list holds *wanted*, or any other value equals it."""
     if container.__class__ in (list, tuple):
         return index_of(container, wanted) >= 0
-    return _same(container, wanted)
+    return same(container, wanted)
 
 
 def _compare(a: Value, b: Value) -> int:
@@ -368,4 +361,59 @@ LIBRARY: Final = Library(
         function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, list_costs.DISTINCT)),
     ),
     macros=frozenset({"sort_by"}),
+)
+
+
+# ── sets ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+#: Units of finding the identity of one element.
+_PER_ELEMENT: Final = 5
+
+
+def contains(whole: Sequence[Value], part: Sequence[Value]) -> bool:
+    """Return whether every element of *part* is in *whole*."""
+    _charge(whole, part)
+    return all(map(_member(whole), part))
+
+
+def intersects(one: Sequence[Value], other: Sequence[Value]) -> bool:
+    """Return whether the lists share an element."""
+    _charge(one, other)
+    return any(map(_member(one), other))
+
+
+def equivalent(one: Sequence[Value], other: Sequence[Value]) -> bool:
+    """Return whether each list holds all elements of the other."""
+    return contains(one, other) and contains(other, one)
+
+
+def _charge(one: Sequence[Value], other: Sequence[Value]) -> None:
+    """Charge for looking at every element once; elements without an identity are charged when they are compared."""
+    spend((len(one) + len(other)) * _PER_ELEMENT)
+    spend((long_texts(one) + long_texts(other)) >> 8)
+
+
+def _member(values: Sequence[Value]) -> Callable[[Value], bool]:
+    """Return a test for membership in *values*: by hash where a value has one, else one by one."""
+    known = {identity(value) for value in values}
+
+    def member(value: Value) -> bool:
+        key = identity(value)
+        return index_of(values, value) >= 0 if key is None else key in known
+
+    return member
+
+
+def _declare(name: str, id: str, test: Callable[..., bool], price: Rule) -> Function:
+    return function(name, plain(id, (LIST_OF_A, LIST_OF_A), BOOL, test, price))
+
+
+SETS: Final = Library(
+    "sets",
+    (
+        _declare("sets.contains", "list_sets_contains_list", contains, list_costs.SETS),
+        _declare("sets.equivalent", "list_sets_equivalent_list", equivalent, list_costs.SETS_BOTH_WAYS),
+        _declare("sets.intersects", "list_sets_intersects_list", intersects, list_costs.SETS),
+    ),
 )

@@ -8,7 +8,7 @@ resources of other servers) are found by discovery before the finalizer is remov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,7 +19,6 @@ from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeA
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
-from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS, by_kind
 from weir.objects.times import format_time
@@ -39,8 +38,6 @@ CONTENT: Final = tuple(
 )
 _GROUPS: Final = frozenset(kind.group for kind in KINDS)
 AGAIN: Final = timedelta(seconds=1)
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,6 @@ class Namespaces(Controller):
 
     name = "namespace-controller"
     kinds: Sequence[Kind] = (NAMESPACES,)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
         """Yield namespaces that are being deleted."""

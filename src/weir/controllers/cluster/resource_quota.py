@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps, WakeAt
+from weir.controllers.runtime.actions import Action, ActionContext, Document, Patch, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.errors import NotFound
@@ -36,8 +36,6 @@ KNOWN: Final = tuple(
 AGAIN: Final = timedelta(minutes=5)
 SOON: Final = timedelta(seconds=15)  #: for custom resources, which have no informer here
 ZERO: Final = parse_quantity("0")
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ comes from kube-system's ConfigMap, which the API server writes at startup.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
+from weir.controllers.runtime.actions import Action, ActionContext, Document, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
-from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
@@ -31,8 +30,6 @@ DESCRIPTION: Final = (
     "clusters."
 )
 
-Document = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class NamespaceKey:
@@ -46,9 +43,6 @@ class ServiceAccounts(Controller):
 
     name = "serviceaccount-controller"
     kinds: Sequence[Kind] = (NAMESPACES, ACCOUNTS)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
         """Yield namespaces that are there and may lack their account."""
@@ -71,9 +65,6 @@ class RootCertificates(Controller):
 
     name = "root-ca-certificate-publisher-controller"
     kinds: Sequence[Kind] = (NAMESPACES, CONFIG_MAPS)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
         """Yield namespaces that may lack the CA, or hold another; all of them when the CA itself changed."""

@@ -43,15 +43,13 @@ from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Pod
 from weir.devices.claims import claim_names
 from weir.gates import Gates
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 
 TEMPLATES: Final = by_kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 REMEMBERED: Final = 10_000  # pods known to be gone
 WORKERS: Final = 64  # each waits for the server most of the time
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +188,13 @@ class ResourceClaims(Controller):
             problem = self._problem(template, entry.resource_claim_template_name)
             if problem:
                 message = f"PodResourceClaim {entry.name}: {problem}"
-                yield Record(_about(pod), "Warning", FAILED, message)
+                yield Record(ObjectReference.of_pod(pod), "Warning", FAILED, message)
                 yield Retry(message)
                 return
             document = claim_document(pod, entry.name, template)
             wanted.append(MissingClaim(entry.name, document, recorded.get(entry.name) or ""))
         if wanted or adopted:
-            yield MakeClaims(_about(pod), tuple(wanted), names)
+            yield MakeClaims(ObjectReference.of_pod(pod), tuple(wanted), names)
         elif pod.spec.node_name:
             yield from missing_reservations(pod, listers)
 
@@ -286,10 +284,3 @@ def _labels(claim: Mapping[str, Any]) -> tuple[str, str, str]:
         source = "resource_claim_template"
     allocated = (claim.get("status") or {}).get("allocation") is not None
     return str(allocated).lower(), str(requests_admin_access(claim)).lower(), source
-
-
-def _about(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
-    return ObjectReference(
-        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from weir.client.api import APPLY_PATCH
 from weir.client.events import ObjectReference
@@ -17,15 +17,13 @@ from weir.controllers.runtime.actions import Action, Delete, Patch, Record, Wake
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import DEVICE_TAINT_RULES, Gates
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import TimeError, format_time, parse_time
 
 RULES: Final = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
 EXPIRES_AT: Final = "weir.dev/expires-at"
 CONDITION: Final = "Expires"
-
-Document = dict[str, Any]
 
 
 class RuleKey(NamedTuple):

@@ -118,6 +118,7 @@ class NodeLifecycle(Controller):
 
     name = "node-controller"
     kinds: Sequence[Kind] = (NODES, PODS, LEASES)
+    reads = {PODS: ()}
     first_keys = (CheckKey(),)
 
     def __init__(

@@ -37,6 +37,7 @@ class PodGc(Controller):
 
     name = "pod-garbage-collector"
     kinds: Sequence[Kind] = (NODES, PODS)
+    reads = {PODS: ("spec",)}
     first_keys = (CheckKey(),)
 
     def __init__(self, gates: Gates, *, keep_ended: int = KEEP_ENDED) -> None:

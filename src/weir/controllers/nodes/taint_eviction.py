@@ -73,12 +73,14 @@ class TaintEviction(Controller):
 
     name = "taint-eviction-controller"
     kinds: Sequence[Kind] = (NODES, PODS)
+    reads = {PODS: ("spec",)}
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.expressions = Expressions()  # a cache of its own, as every component has
         self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
         self._unreadable = UnreadableValues(self.log, self.expressions)
         self.timers: dict[TimerKey, Timer] = {}
+        self._evicting: set[str] = set()  # nodes with taints that make pods leave
         self._deleting: set[TimerKey] = set()  # deletions under way
         # what each deletion at once was decided on, until the pod is gone
         self._begun: dict[TimerKey, object] = {}
@@ -95,19 +97,25 @@ class TaintEviction(Controller):
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
         if kind is NODES:
+            name = (new or old).name
+            if new is not None and evicting(new):
+                self._evicting.add(name)
+            else:
+                self._evicting.discard(name)
             if old is None or new is None or evicting(old) != evicting(new):
-                yield NodeKey((new or old).name)
+                yield NodeKey(name)
             return
-        pod: Pod = new or old
-        if old is None and not pod.spec.node_name:
-            return  # nothing drives it out before it has a node
-        if (
-            old is None
-            or new is None
-            or old.tolerations != new.tolerations
-            or old.spec.node_name != new.spec.node_name
+        if new is None:
+            if (key := timer_key(old)) in self.timers or key in self._begun or key in self._deleting:
+                yield PodKey(*key, old.spec.node_name)
+        elif (
+            new.spec.node_name in self._evicting  # a node that gets such a taint later looks at its pods then
+            and (old is None or old.spec is not new.spec)
+            and (
+                old is None or old.tolerations != new.tolerations or old.spec.node_name != new.spec.node_name
+            )
         ):
-            yield PodKey(pod.metadata.namespace, pod.metadata.name, pod.spec.node_name)
+            yield PodKey(new.metadata.namespace, new.metadata.name, new.spec.node_name)
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
 

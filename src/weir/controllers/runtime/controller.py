@@ -6,7 +6,7 @@ A controller holds no client and never awaits: `changed` maps an event to keys, 
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from weir.controllers.runtime.actions import Action, Evict, Steps
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.observe.logs import Log
 
@@ -25,11 +26,18 @@ class Controller(abc.ABC):
 
     name: str  #: in metrics and logs, and as the source of events unless `event_source` is set
     kinds: Sequence[Kind]  #: the collections it reads, in the order in which they are first delivered
+    #: of a kind, the parts of a view (metadata, spec, status) that `changed` reads of a write to an object that was
+    #: there before; it need not be called where they stay the same objects
+    reads: Mapping[Kind, Sequence[str]] = {}
     custom: bool = False  #: whether it also reads every collection that custom resource definitions make
     event_source: str = ""
     first_keys: Sequence[Hashable] = ()  #: reconciled once when the controller starts
     workers: int = WORKERS  #: how many keys are reconciled at the same time
     log: Log = Log("weir.controllers")  #: for why something is done; the runner logs what is done
+
+    def __init__(self, gates: Gates) -> None:
+        """Most controllers behave the same whatever the gates are."""
+        return
 
     @abc.abstractmethod
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterable[Hashable]:

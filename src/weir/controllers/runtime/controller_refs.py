@@ -13,14 +13,12 @@ import msgspec
 
 from weir.caches import bounded
 from weir.client.api import STRATEGIC_MERGE_PATCH
-from weir.controllers.runtime.actions import Patch
+from weir.controllers.runtime.actions import Document, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.objects.kind import Kind
 from weir.selectors.labels import Selector, SelectorError, from_object
-
-Document = Mapping[str, Any]
 
 
 class Claimed(msgspec.Struct, frozen=True):

@@ -12,16 +12,15 @@ from typing import Any
 
 import msgspec
 
-from weir.client.cache import Cache, ObjectKey, decode_described, decode_document
+from weir.client.cache import Cache, decode_described, decode_document
 from weir.controllers.runtime.views import Node, Pod
 from weir.devices.claims import claim_names
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 
 PODS = by_kind("v1", "Pod")
 NODES = by_kind("v1", "Node")
 
-Document = dict[str, Any]
 _DECODERS: dict[Kind, Callable[[msgspec.Raw], Any]] = {
     PODS: msgspec.json.Decoder(Pod).decode,
     NODES: msgspec.json.Decoder(Node).decode,
@@ -98,16 +97,18 @@ def _templates_of(pod: Pod) -> Sequence[str]:
 
 def prepare(kind: Kind, cache: Cache[Any]) -> None:
     """Give *cache* the ways of finding that controllers use."""
+    metadata: Sequence[str] = ()
     if kind is PODS:
-        cache.add_index("node", _node_of)
-        cache.add_index("end", _end_of)
-        cache.add_index("claim", _claims_of)
-        cache.add_index("template", _templates_of)
-        cache.add_index("volume claim", _volume_claims_of)
+        metadata = ("metadata",)
+        cache.add_index("node", _node_of, ("spec",))
+        cache.add_index("end", _end_of, ("metadata", "status"))
+        cache.add_index("claim", _claims_of, ("metadata", "spec", "status"))
+        cache.add_index("template", _templates_of, ("metadata", "spec"))
+        cache.add_index("volume claim", _volume_claims_of, ("metadata", "spec"))
     if kind.namespaced:
-        cache.add_index("owner", controllers_of)
-        cache.add_index("free", _free_in)
-        cache.add_index("namespace", _namespace_of)
+        cache.add_index("owner", controllers_of, metadata)
+        cache.add_index("free", _free_in, metadata)
+        cache.add_index("namespace", _namespace_of, metadata)
 
 
 class Listers:
@@ -144,7 +145,7 @@ class Listers:
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
         """Return one object, or None."""
-        return self.caches[kind].get(ObjectKey(namespace, name))
+        return self.caches[kind].find(namespace, name)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         found: Pod | None = self.get(PODS, name, namespace)

@@ -5,8 +5,8 @@ Spec: core.md 4.5 "Metrics", dra.md 6.4 and 7.7.
 
 from __future__ import annotations
 
-from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import CounterChild, HistogramChild, Registry, exponential
+from weir.observe.process_metrics import ExpressionMetrics
 
 
 class QueueMeter:

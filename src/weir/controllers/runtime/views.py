@@ -48,7 +48,6 @@ class PodSpec(core.PodSpec, frozen=True):
     hostname: str = ""
     subdomain: str = ""
     restart_policy: str = "Always"
-    active_deadline_seconds: int | None = None
 
 
 class PodIp(View, frozen=True):

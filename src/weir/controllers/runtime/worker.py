@@ -6,7 +6,8 @@ it. A rejected creation is reported by an event on the owner and backs off.
 Exponential backoff for creations that the API server rejected. Spec: KEP-5471 and KEP-5500 "Risks and Mitigations"
 (controllers hot-looping on templates that are refused). A rejected template is rejected each time, and without backoff
 every change of the workload (its own status included) would be another attempt. A new generation of the owner is tried
-at once, since it may be the fix.
+at once, since it may be the fix, and so is an owner whose `status.observedGeneration` somebody sets back: it is to be
+looked at again.
 """
 
 from __future__ import annotations
@@ -205,7 +206,10 @@ class Worker:
         def changed(old: Any, new: Any) -> None:
             if self._expectations:
                 self._expectations.saw(kind, old if new is None else new, gone=new is None)
+            again = len(self._create_backoff) and is_set_back(old, new)
             for key in self.controller.changed(kind, old, new):
+                if again:
+                    self._create_backoff.forget(key)
                 self.queue.add(key)
 
         return changed
@@ -310,6 +314,18 @@ class Worker:
                 # The generated name differs each time; without it, repeated events aggregate into one with a count.
                 text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
             self._actions.recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
+
+
+def is_set_back(old: Any, new: Any) -> bool:
+    """Return whether a change of an object takes back that its controller has seen its generation.
+
+    >>> is_set_back({"status": {"observedGeneration": 2}}, {"status": {"observedGeneration": 1}})
+    True
+    """
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return False
+    before, after = (((each.get("status") or {}).get("observedGeneration") or 0) for each in (old, new))
+    return bool(after < before)
 
 
 def only_after_success(action: Action) -> bool:

@@ -16,9 +16,8 @@ from weir.controllers.runtime.actions import Action, Create, Record, Retry
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
-from weir.controllers.storage.pvc_protection import CLAIMS
+from weir.controllers.storage.protection import CLAIMS
 from weir.controllers.workloads.pod_control import owner_reference
-from weir.gates import Gates
 from weir.objects.kind import Kind
 
 
@@ -36,9 +35,7 @@ class EphemeralVolumes(Controller):
     name = "ephemeral-volume-controller"
     event_source = "ephemeral_volume"
     kinds: Sequence[Kind] = (PODS, CLAIMS)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
+    reads = {PODS: ()}
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodKey]:
         """Yield a new pod with ephemeral volumes, or the pod of a deleted claim."""

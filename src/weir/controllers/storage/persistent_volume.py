@@ -9,16 +9,16 @@ sync. Matching is in volume_matching, phases in volume_phase.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
-from weir.controllers.storage.pvc_protection import (
+from weir.controllers.storage.protection import (
     CLAIMS,
     PROTECTION,
     ClaimKey,
@@ -50,8 +50,6 @@ IS_DEFAULT: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Delete, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.storage.pvc_protection import CLAIMS, ClaimKey, unprotect
+from weir.controllers.storage.protection import CLAIMS, ClaimKey, unprotect
 from weir.controllers.storage.volume_matching import volume_mode
 from weir.controllers.workloads.pod_control import about
 from weir.objects.kinds import by_kind
@@ -23,8 +23,6 @@ PROTECTION: Final = "kubernetes.io/pv-protection"
 BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 IN_TREE: Final = "kubernetes.io/"
-
-Document = Mapping[str, Any]
 
 
 def settle_volume(volume: Document, listers: Listers, now: datetime) -> Iterator[Action]:

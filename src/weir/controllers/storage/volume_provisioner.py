@@ -8,25 +8,22 @@ or lacks a needed label, the annotation is removed so that the scheduler chooses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, Listers
 from weir.controllers.storage.persistent_volume import CLASSES, OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
-from weir.controllers.storage.pvc_protection import CLAIMS
+from weir.controllers.storage.protection import CLAIMS
 from weir.controllers.storage.volume_phase import PROVISIONED_BY, VOLUMES
 from weir.controllers.workloads.pod_control import about
-from weir.gates import Gates
 from weir.objects.kind import Kind
 
 NAME: Final = "simulated.weir.dev"
 TOPOLOGY_KEY: Final = "topologyKey"
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,6 @@ class VolumeProvisioner(Controller):
     name = "volume-provisioner"
     event_source = NAME
     kinds: Sequence[Kind] = (CLASSES, NODES, VOLUMES, CLAIMS)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield claims that wait for a volume, and volumes that may be done with."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Patch
+from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch
 from weir.controllers.runtime.controller_refs import claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import owner_reference, template_hash
@@ -21,8 +21,6 @@ from weir.objects.kinds import by_kind
 
 REVISIONS: Final = by_kind("apps/v1", "ControllerRevision")
 LONGEST_PREFIX: Final = 223
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

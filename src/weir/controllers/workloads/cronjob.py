@@ -7,20 +7,19 @@ hand from the CronJob is its child, but neither counts as active nor is replaced
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Observe, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Create, Delete, Document, Observe, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.job import is_finished
 from weir.controllers.workloads.job_sync import JOBS
 from weir.controllers.workloads.pod_control import about, owner_key, owner_reference
-from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
@@ -28,8 +27,6 @@ from weir.values.cron import CronError, Schedule, parse_schedule
 
 CRONJOBS: Final = by_kind("batch/v1", "CronJob")
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,6 @@ class CronJobs(Controller):
 
     name = "cronjob-controller"
     kinds: Sequence[Kind] = (CRONJOBS, JOBS)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[CronJobKey]:
         """Yield the CronJob that changed, or whose Job did."""

@@ -34,7 +34,7 @@ from weir.controllers.workloads.pod_control import (
     available_at,
     is_available,
     make_pod,
-    owner_key,
+    owner_keys,
     remove_pod,
     scaled,
 )
@@ -102,8 +102,8 @@ class DaemonSets(Controller):
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self.lost.changed(old, new)
-            owners = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = owner_keys(old, new, DAEMONSETS)
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
                 yield DaemonKey(namespace, name)
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
             yield EveryDaemonSet()

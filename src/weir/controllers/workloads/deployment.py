@@ -17,7 +17,7 @@ from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
-from weir.controllers.workloads.pod_control import about, owner_key
+from weir.controllers.workloads.pod_control import about, owner_key, owner_keys
 from weir.controllers.workloads.replicaset import REPLICASETS
 from weir.controllers.workloads.rollout import DEPLOYMENTS, Rollout
 from weir.controllers.workloads.rollout_status import (
@@ -66,8 +66,8 @@ class Deployments(Controller):
             metadata = (new or old)["metadata"]
             yield DeploymentKey(metadata["namespace"], metadata["name"])
         elif kind is REPLICASETS:
-            owners = {owner_key(old, DEPLOYMENTS), owner_key(new, DEPLOYMENTS)} - {None}
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = owner_keys(old, new, DEPLOYMENTS)
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
                 yield DeploymentKey(namespace, name)
         elif kind is PODS and new is None and (owner := owner_key(old, REPLICASETS)) is not None:
             yield PodGoneKey(*owner)

@@ -12,7 +12,7 @@ StatefulSets, ReplicationControllers. Pods without a controller are not counted,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -21,7 +21,7 @@ import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.pod_eviction import TYPE as DISRUPTION_TARGET
@@ -42,8 +42,6 @@ BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
 GRANTED: Final = timedelta(minutes=2)
 #: How long a pod that was picked to go may stay before its condition says otherwise.
 STALE: Final = timedelta(minutes=2)
-
-Document = Mapping[str, Any]
 
 
 SIZED: Final = {kind.kind: kind for kind in (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)}

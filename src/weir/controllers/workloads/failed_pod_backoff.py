@@ -50,12 +50,14 @@ class EarlyLosses:
         self._lost: dict[str, dict[str, tuple[int, datetime]]] = {}  # how often in a row, when last
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod: one that was lost early counts, one that is ready ends the counting.
+        """Take in a change of a pod: one that was lost early counts, one that becomes ready ends the counting.
 
-        It counts when it begins to leave: a ReplicaSet replaces a pod from then on.
+        It counts when it begins to leave: a ReplicaSet replaces a pod from then on. Another write to a pod that is
+        ready says nothing about those that are lost.
         """
-        if new is not None and new.ready and new.controller_uid in self._lost:
-            self._lost[new.controller_uid].pop(self._place_of(new), None)
+        lost = self._lost.get(new.controller_uid) if new is not None and self._lost else None
+        if new is not None and lost is not None and new.ready and (old is None or not old.ready):
+            lost.pop(self._place_of(new), None)
         leaves = new is None or new.deleting
         if old is None or old.deleting or not leaves:
             return

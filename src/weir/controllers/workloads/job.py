@@ -6,25 +6,23 @@ whose Job is gone or finished, or that were released. A Job's sync is in weir.co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action
+from weir.controllers.runtime.actions import Action, Document
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod, parse_time
-from weir.controllers.workloads.job_pods import FINALIZER, Failures, untracked
 from weir.controllers.workloads.job_sync import JOBS, JobKey, JobSync
-from weir.controllers.workloads.pod_control import owner_key
+from weir.controllers.workloads.job_tracking import FINALIZER, Failures, untracked
+from weir.controllers.workloads.pod_control import owner_keys
 from weir.gates import Gates
 from weir.objects.kind import Kind
 
 MANAGER: Final = "kubernetes.io/job-controller"
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,8 @@ class Jobs(Controller):
                 self._failures.pop(metadata["uid"], None)
                 yield GoneJobKey(metadata["uid"])
             return
-        owners = {owner_key(old, JOBS), owner_key(new, JOBS)} - {None}
-        for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+        owners = owner_keys(old, new, JOBS)
+        for namespace, name in (*owners, *self._claimants.concerned(old, new)):
             yield JobKey(namespace, name)
         if new is not None and FINALIZER in (new.metadata.finalizers or ()):
             fresh = old is None or old.controller_uid != new.controller_uid

@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create
+from weir.controllers.runtime.actions import Action, Create, Document
 from weir.controllers.runtime.views import Pod
-from weir.controllers.workloads.job_pods import (
+from weir.controllers.workloads.job_policies import handle
+from weir.controllers.workloads.job_tracking import (
     FINALIZER,
     INDEX,
     INDEX_FAILURES,
     INDEX_IGNORED,
+    JOBS,
     Failures,
+    JobTracking,
     ended_at,
     index_of,
     noted,
@@ -26,8 +29,6 @@ from weir.controllers.workloads.job_pods import (
     untracked,
     with_index,
 )
-from weir.controllers.workloads.job_policies import handle
-from weir.controllers.workloads.job_tracking import JOBS, Document, JobTracking
 from weir.controllers.workloads.pod_control import make_pod, remove_pod
 from weir.controllers.workloads.replicaset import deletion_order
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Count, Create, Patch, Record, WakeAt
+from weir.controllers.runtime.actions import Action, Count, Create, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.job_manage import JobManage
-from weir.controllers.workloads.job_pods import Failures, index_of, untracked
 from weir.controllers.workloads.job_policies import handle, met, print_indexes
-from weir.controllers.workloads.job_tracking import JOBS, Document, JobTracking
+from weir.controllers.workloads.job_tracking import JOBS, Failures, JobTracking, index_of, untracked
 from weir.controllers.workloads.pod_control import about, remove_pod
 from weir.objects.times import format_time
 

@@ -13,10 +13,8 @@ from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Create, Delete
 from weir.controllers.runtime.listers import PODS
 from weir.controllers.runtime.views import Pod, parse_time
-from weir.objects.kind import Kind
+from weir.objects.kind import Document, Kind
 from weir.values.names import SUFFIX_ALPHABET
-
-Document = dict[str, Any]
 
 
 def about(document: Mapping[str, Any], kind: Kind) -> ObjectReference:
@@ -132,6 +130,15 @@ def scaled(value: int | str | None, total: int, *, up: bool) -> int:
         return value
     share = int(value.removesuffix("%")) * total
     return -(-share // 100) if up else share // 100
+
+
+def owner_keys(old: Any, new: Any, kind: Kind) -> list[tuple[str, str]]:
+    """Return namespace and name of each object of *kind* that controls a changed object, or did before."""
+    after = owner_key(new, kind)
+    alike = isinstance(new, Pod) and old is not None
+    if alike and old.metadata.owner_references is new.metadata.owner_references:
+        return [after] if after is not None else []
+    return [key for key in dict.fromkeys((owner_key(old, kind), after)) if key is not None]
 
 
 def owner_key(item: Any, kind: Kind) -> tuple[str, str] | None:

@@ -22,7 +22,13 @@ from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, not_before
-from weir.controllers.workloads.pod_control import available_at, is_available, make_pod, owner_key, remove_pod
+from weir.controllers.workloads.pod_control import (
+    available_at,
+    is_available,
+    make_pod,
+    owner_keys,
+    remove_pod,
+)
 from weir.gates import Gates
 from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
@@ -64,8 +70,8 @@ class ReplicaSets(Controller):
             yield ReplicaSetKey(metadata["namespace"], metadata["name"])
             return
         self._lost.changed(old, new)
-        owners = {owner_key(old, self.kind), owner_key(new, self.kind)} - {None}
-        for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+        owners = owner_keys(old, new, self.kind)
+        for namespace, name in (*owners, *self._claimants.concerned(old, new)):
             yield ReplicaSetKey(namespace, name)
 
     def reconcile(self, key: ReplicaSetKey, listers: Listers, now: datetime) -> Iterator[Action]:

@@ -8,12 +8,12 @@ ReplicaSets' annotation deployment.kubernetes.io/desired-replicas, and such a sy
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.workloads.pod_control import about, owner_reference, scaled, template_hash
 from weir.controllers.workloads.replicaset import REPLICASETS
 from weir.objects.kinds import by_kind
@@ -36,8 +36,6 @@ OWN: Final = frozenset(
         "deprecated.deployment.rollback.to",
     }
 )
-
-Document = Mapping[str, Any]
 
 
 class Rollout:

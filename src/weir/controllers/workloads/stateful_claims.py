@@ -7,10 +7,10 @@ whenScaled Delete a pod that is scaled down owns it, and the garbage collector d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Patch
+from weir.controllers.runtime.actions import Action, Create, Document, Patch
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import about, owner_reference
@@ -18,8 +18,6 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import by_kind
 
 CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
-
-Document = Mapping[str, Any]
 
 
 class StatefulClaims:

@@ -7,14 +7,14 @@ failed pod is replaced by one of the same name. A lost pod below the partition i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from msgspec import structs
 
-from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.runtime.actions import Action, Delete, Document, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
@@ -25,7 +25,7 @@ from weir.controllers.workloads.pod_control import (
     available_at,
     is_available,
     make_pod,
-    owner_key,
+    owner_keys,
     remove_pod,
     scaled,
 )
@@ -39,8 +39,6 @@ HASH_LABEL: Final = "controller-revision-hash"
 REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,8 @@ class StatefulSets(Controller):
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self._lost.changed(old, new)
-            owners = {owner_key(old, STATEFULSETS), owner_key(new, STATEFULSETS)} - {None}
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            owners = owner_keys(old, new, STATEFULSETS)
+            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
                 yield StatefulSetKey(namespace, name)
 
     def reconcile(self, key: StatefulSetKey, listers: Listers, now: datetime) -> Iterator[Action]:

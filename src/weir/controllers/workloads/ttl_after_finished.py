@@ -12,7 +12,6 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.job import finished_at
 from weir.controllers.workloads.job_sync import JOBS
-from weir.gates import Gates
 from weir.objects.kind import Kind
 
 
@@ -29,9 +28,6 @@ class TtlAfterFinished(Controller):
 
     name = "ttl-after-finished-controller"
     kinds: Sequence[Kind] = (JOBS,)
-
-    def __init__(self, gates: Gates) -> None:
-        pass
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[FinishedJobKey]:
         """Yield Jobs that have ended and will go."""

@@ -20,10 +20,10 @@ from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.scheduler.reasons import UntoleratedTaint
 from weir.taints.operators import find_comparison
 from weir.taints.toleration import Outcome, gate_of
+from weir.taints.wellknown import OWN_PREFIXES
 from weir.values.names import check_label_value
 
 GATES_OPTION: Final = "--feature-gates="
-_CONDITIONS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class AddToleration(Edit):
 
     @property
     def cost(self) -> float:
-        if self.toleration.key.startswith(_CONDITIONS) and not self.toleration.value:
+        if self.toleration.key.startswith(OWN_PREFIXES) and not self.toleration.value:
             return 60
         return (10 if self.toleration.operator == "Equal" else 15) + 5 * self.distance
 

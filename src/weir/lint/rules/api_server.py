@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from weir.customresources.definition import CustomKind
-from weir.customresources.pruning import find_unknown_fields as find_custom_unknown_fields
-from weir.customresources.values import NO_FIELD
+from weir.compat.customresources.definition import CustomKind
+from weir.compat.customresources.pruning import find_unknown_fields as find_custom_unknown_fields
+from weir.compat.customresources.values import NO_FIELD
+from weir.fields.documents import closest, find_kind_problem, find_unknown_fields, show_path
+from weir.fields.field import NOT_SUPPORTED, TYPE_INVALID, FieldError, context_for
 from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
@@ -18,8 +20,6 @@ from weir.lowering.originals import with_expressions
 from weir.objects.templates import TEMPLATE_PATHS
 from weir.taints.operators import OPERATORS
 from weir.validate import validate
-from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError, context_for
-from weir.validate.unknown_fields import closest, find_kind_problem, find_unknown_fields, show_path
 
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 _QUOTED: Final = re.compile(r'"([^"]*)"')

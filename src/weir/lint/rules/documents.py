@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from weir.fields.documents import find_kind_problem, show_path
 from weir.lint.rule import Finding, Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
 from weir.objects.manifest import ManifestError
 from weir.validate import validate
-from weir.validate.unknown_fields import find_kind_problem, show_path
 
 _LONGEST_LINE: Final = 400
 
@@ -105,7 +105,7 @@ def _policy(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield what the policies of the run say of an object that the server itself would take."""
     if facts.policies is None or any(True for _ in validate(subject.value, gates=facts.gates)):
         return
-    from weir.policies.files import NotJudged
+    from weir.compat.policies.files import NotJudged
 
     for bound, said in facts.policies.judge(subject.value):
         if isinstance(said, NotJudged):

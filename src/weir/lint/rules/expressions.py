@@ -12,6 +12,7 @@ from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
 from weir.objects.core import Taint
 from weir.taints.expression import check_expression, decide, estimate, evaluate, fields_read
+from weir.taints.notation import NODE_EFFECTS
 from weir.taints.operators import Outcome
 from weir.taints.toleration import EVICTING
 
@@ -49,10 +50,9 @@ refused after the next small change. `weir cel cost` shows what each part costs.
 )
 
 
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PROBES: Final = tuple(
     Taint(key, value, effect)
-    for key, value, effect in product(("a", "example.com/tier"), ("", "0", "1.2.3", "x"), _EFFECTS)
+    for key, value, effect in product(("a", "example.com/tier"), ("", "0", "1.2.3", "x"), NODE_EFFECTS)
 )
 
 
@@ -65,7 +65,7 @@ def _constant_expression(subject: Subject, facts: Facts) -> Iterator[Problem]:
         read = fields_read(expression)
         if read == {"effect"}:
             # an effect is one of three, so all cases can be tried
-            verdicts = {bool(evaluate(expression, Taint("k", "v", effect))) for effect in _EFFECTS}
+            verdicts = {bool(evaluate(expression, Taint("k", "v", effect))) for effect in NODE_EFFECTS}
         elif not read:
             verdicts = {bool(evaluate(expression, probe)) for probe in _PROBES[:1]}
         else:

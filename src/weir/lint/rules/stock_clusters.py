@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.lowering.names import DOMAIN, GATE
 from weir.lowering.originals import extended_entries
+from weir.objects.envelope import mapping
 from weir.objects.templates import TEMPLATE_PATHS, find_template
 
 
@@ -88,22 +89,18 @@ def _places(subject: Subject) -> Iterator[Path]:
     for path, requirement in subject.requirements:
         if requirement.key.startswith(f"{DOMAIN}/"):
             yield (*path, "key")
-    gates = _mapping(template.get("spec")).get("schedulingGates")
+    gates = mapping(template.get("spec")).get("schedulingGates")
     for number, gate in enumerate(gates if isinstance(gates, list) else ()):
-        if _mapping(gate).get("name") == GATE:
+        if mapping(gate).get("name") == GATE:
             yield (*root, "spec", "schedulingGates", number, "name")
 
 
 def _keys(value: Any, path: Path) -> Iterator[Path]:
     for part in path:
-        value = _mapping(value).get(str(part))
-    for key in _mapping(value):
+        value = mapping(value).get(str(part))
+    for key in mapping(value):
         if str(key).startswith(f"{DOMAIN}/"):
             yield (*path, str(key))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 W041 = Rule(

@@ -9,9 +9,7 @@ from weir.lint.subject import MOST_TOLERATIONS, Facts, Path, Subject
 from weir.objects.core import Toleration
 from weir.taints.operators import find_in_affinity, find_operator
 from weir.taints.toleration import compares, gate_of, tolerates
-
-#: Kubernetes itself sets these on nodes in trouble, so tolerating them is sensible though no node has them now.
-_BY_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+from weir.taints.wellknown import OWN_PREFIXES
 
 
 def _never_matches(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -19,7 +17,7 @@ def _never_matches(subject: Subject, facts: Facts) -> Iterator[Problem]:
     if not facts.taints:
         return
     for path, toleration in subject.tolerations:
-        if toleration.key.startswith(_BY_KUBERNETES) or not (toleration.key or toleration.expression):
+        if toleration.key.startswith(OWN_PREFIXES) or not (toleration.key or toleration.expression):
             continue
         if not any(tolerates(toleration, taint, facts.gates) for taint in facts.taints):
             yield Problem(

@@ -14,8 +14,6 @@ from weir.objects.defaults.constants import CONSTANTS
 from weir.objects.document import KindRow, root_of
 from weir.values.quantity import parse_quantity
 
-__all__ = ["Visitors", "default", "settle"]
-
 Rule = Callable[[dict[str, Any]], None]
 Visitor = Callable[[Any], None]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from weir.devices.allocation import MOST_STEPS
+from weir.devices.allocation_search import MOST_STEPS
 from weir.devices.claims import reserved_for
 from weir.devices.eviction import Reason
 from weir.devices.outcome import (
@@ -42,7 +42,6 @@ from weir.scheduler.framework import (
     PluginError,
     PostFilterPlugin,
     PreFilterPlugin,
-    QueueingHint,
     ReservePlugin,
     Scope,
     Status,
@@ -62,6 +61,7 @@ from weir.scheduler.plugins.extended_resources import (
 )
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import QueueingHint
 from weir.scheduler.reasons import Reason as FilterReason
 
 NAME: Final = "DynamicResources"

@@ -1,21 +1,20 @@
 """Queueing hints of DynamicResources.
 
 Spec: KEP-4381 "Scheduling"; dra.md 4.5 "Requeue events". A hint may wake a pod in vain, but never miss a helpful
-event. A change of one slice is a change of its pool, and a released claim may help any pod.
+event. A change of one slice is a change of its pool; so is a released claim, whose devices may share counters with
+others of their pool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from weir.devices.outcome import AllocationError
-from weir.devices.result import RequestWithClass
+from weir.devices.pool import PoolKey
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
-from weir.objects.resource import DeviceSubRequest
+from weir.objects.resource import DeviceSubRequest, ResourceClaim
 from weir.scheduler.claims import Claims, requests_of
-from weir.scheduler.framework import QueueingHint
 from weir.scheduler.plugins.extended_resources import class_offers
 from weir.scheduler.queueing_hints import (
     DEVICE_CLASS_ADD,
@@ -30,6 +29,7 @@ from weir.scheduler.queueing_hints import (
     SLICE_ADD,
     SLICE_UPDATE,
     ClusterEvent,
+    QueueingHint,
     always,
 )
 
@@ -39,6 +39,8 @@ class DynamicResourcesHints:
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
+        self._event: ClusterEvent | None = None  # that was asked about last
+        self._answers: list[tuple[Any, bool]] = []  # specs of claims, and whether they could take its devices
 
     def events_to_register(self) -> Mapping[str, QueueingHint]:
         return {
@@ -60,19 +62,16 @@ class DynamicResourcesHints:
         return not self._claims.gate(event.new)
 
     def _claim_helps(self, pod: Pod, event: ClusterEvent) -> bool:
-        """A claim was freed, which may help any pod, or changed otherwise, which helps the pods that use it."""
+        """A claim of the pod changed, or one was freed whose devices, or their neighbours, the pod could take."""
         old, new = event.old, event.new
-        freed = old is not None and old.status.allocation is not None
-        if new is None:
-            return freed
         found = self._claims.of_pod(pod)
         if isinstance(found, str):
-            return False  # another of its claims is missing
-        if freed and new.status.allocation is None:
-            return True
-        if all(claim.metadata.uid != new.metadata.uid for claim in found):
+            return False  # a claim of it is missing
+        if new is not None and any(claim.metadata.uid == new.metadata.uid for claim in found):
+            return old is None or old.status != new.status
+        if old is None or old.status.allocation is None or (new is not None and new.status.allocation):
             return False
-        return old is None or old.status != new.status
+        return self._could_take(pod, found, event, {result.id[:2] for result in old.results})
 
     def _class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
         """Whether a new or changed class is named by a request of the pod, or offers a resource it requests."""
@@ -95,22 +94,27 @@ class DynamicResourcesHints:
         for claim in found:
             if any(result.id[:2] in pools for result in claim.results) and not claims.tainted(claim, pod):
                 return True  # it may have been refused because of their taints, and need not be any more
-        devices = [device for key in pools for device in claims.allocator.candidates.devices_in(key)]
-        for label, asked in (*self._requests(pod), *self._extended_requests(pod)):
-            device_class = claims.classes.get(asked.device_class_name)
-            if device_class is None:
+        return self._could_take(pod, found, event, pools)
+
+    def _could_take(
+        self, pod: Pod, found: Iterable[ResourceClaim], event: ClusterEvent, pools: Collection[PoolKey]
+    ) -> bool:
+        """Whether a request of the pod, whose claims are *found*, selects and tolerates a device of *pools*.
+
+        Claims of one template are equal, so each spec is held against the devices of an event once.
+        """
+        if event is not self._event:
+            self._event, self._answers = event, []
+        for claim in found:
+            if claim.status.allocation is not None:
                 continue
-            ask = RequestWithClass("", label, asked, device_class)
-            try:
-                if any(
-                    claims.allocator.selected(ask, device) is None
-                    and not claims.allocator.untolerated(ask, device)
-                    for device in devices
-                ):
-                    return True
-            except AllocationError:
-                return True  # the attempt reports what is wrong
-        return False
+            answer = next((answer for spec, answer in self._answers if spec == claim.spec), None)
+            if answer is None:
+                answer = self._claims.could_take(requests_of(claim), pools)
+                self._answers.append((claim.spec, answer))
+            if answer:
+                return True
+        return self._claims.could_take(self._extended_requests(pod), pools)
 
     def _requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
         """Yield the requests of the pod's unallocated claims."""
@@ -120,7 +124,9 @@ class DynamicResourcesHints:
                 yield from requests_of(claim)
 
     def _extended_requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
-        """Yield the same for extended resources that devices offer."""
+        """Yield the requests of extended resources that devices offer."""
+        if not self._claims.extended:
+            return
         for name, amount in pod_requests(pod).items():
             offered = self._claims.extended.get(name) if amount else None
             if offered is not None:

@@ -11,18 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import (
-    MAX_NODE_SCORE,
-    Extensions,
-    Normalize,
-    Plugin,
-    QueueingHint,
-    Scope,
-    ScorePlugin,
-)
+from weir.scheduler.framework import MAX_NODE_SCORE, Extensions, Normalize, Plugin, Scope, ScorePlugin
 from weir.scheduler.node_columns import Ints
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import QueueingHint
 
 NAME: Final = "ImageLocality"
 _MIB: Final = 1024 * 1024

@@ -21,7 +21,6 @@ from weir.scheduler.framework import (
     Extensions,
     FilterPlugin,
     Plugin,
-    QueueingHint,
     Scope,
     Status,
 )
@@ -37,6 +36,7 @@ from weir.scheduler.queueing_hints import (
     POD_DELETE,
     POD_LABEL,
     ClusterEvent,
+    QueueingHint,
     always,
 )
 from weir.scheduler.reasons import Reason

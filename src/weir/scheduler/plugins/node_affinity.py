@@ -30,7 +30,6 @@ from weir.scheduler.framework import (
     Normalize,
     Plugin,
     PreFilterPlugin,
-    QueueingHint,
     Scope,
     ScorePlugin,
     Status,
@@ -38,7 +37,7 @@ from weir.scheduler.framework import (
 from weir.scheduler.node_columns import Bools, Ids, LabelColumn
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent, QueueingHint
 from weir.scheduler.reasons import (
     Reason,
     Unmet,

@@ -12,11 +12,11 @@ import numpy as np
 
 from weir.objects.core import Node, Pod
 from weir.objects.declared_features import declared_features, required_features
-from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, NODE_FEATURE, ClusterEvent
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_FEATURE, ClusterEvent, QueueingHint
 from weir.scheduler.reasons import Reason, UndeclaredFeatures
 
 NAME: Final = "NodeDeclaredFeatures"

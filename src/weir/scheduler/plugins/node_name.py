@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, always
+from weir.scheduler.queueing_hints import NODE_ADD, QueueingHint, always
 from weir.scheduler.reasons import OtherNode, Reason
 
 NAME: Final = "NodeName"

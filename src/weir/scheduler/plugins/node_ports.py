@@ -13,11 +13,11 @@ import numpy as np
 
 from weir.objects.core import Pod
 from weir.objects.requests import HostPort, host_ports
-from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, POD_DELETE, ClusterEvent, always
+from weir.scheduler.queueing_hints import NODE_ADD, POD_DELETE, ClusterEvent, QueueingHint, always
 from weir.scheduler.reasons import PortTaken, Reason
 
 NAME: Final = "NodePorts"

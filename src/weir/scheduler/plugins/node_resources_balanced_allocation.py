@@ -12,18 +12,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from weir.scheduler.framework import (
-    MAX_NODE_SCORE,
-    Extensions,
-    Normalize,
-    Plugin,
-    QueueingHint,
-    Scope,
-    ScorePlugin,
-)
+from weir.scheduler.framework import MAX_NODE_SCORE, Extensions, Normalize, Plugin, Scope, ScorePlugin
 from weir.scheduler.node_columns import Ints
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import QueueingHint
 
 NAME: Final = "NodeResourcesBalancedAllocation"
 Floats = npt.NDArray[np.float64]

@@ -7,9 +7,8 @@ allocatable. Scoring counts a default for containers without requests, so that m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from weir.scheduler.framework import (
     FilterPlugin,
     Normalize,
     Plugin,
-    QueueingHint,
     Scope,
     ScorePlugin,
     Status,
@@ -42,6 +40,7 @@ from weir.scheduler.node_table import (
 )
 from weir.scheduler.plugins.extended_resources import class_offers, offered_by_devices
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.profile_arguments import FitArguments
 from weir.scheduler.queueing_hints import (
     DEVICE_CLASS_ADD,
     DEVICE_CLASS_UPDATE,
@@ -51,6 +50,7 @@ from weir.scheduler.queueing_hints import (
     POD_DELETE,
     POD_SCALE_DOWN,
     ClusterEvent,
+    QueueingHint,
     always,
 )
 from weir.scheduler.reasons import Reason, TooFew, TooManyPods
@@ -58,26 +58,6 @@ from weir.scheduler.reasons import Reason, TooFew, TooManyPods
 NAME: Final = "NodeResourcesFit"
 _UNRESOLVABLE: Final = 1
 _FIRST_REASON: Final = 2
-
-Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
-
-
-@dataclass(frozen=True)
-class FitArguments:
-    """The plugin's configuration."""
-
-    strategy: Strategy = "LeastAllocated"
-    weights: Mapping[str, int] | None = None  #: resource → weight; None: cpu 1, memory 1
-    shape: Sequence[tuple[int, int]] = ((0, 0), (100, 10))  #: (utilisation, score 0–10) points
-    ignored_resources: frozenset[str] = frozenset()
-    ignored_groups: frozenset[str] = frozenset()
-
-    @property
-    def scored(self) -> Mapping[str, int]:
-        return {"cpu": 1, "memory": 1} if self.weights is None else self.weights
-
-    def ignores(self, resource: str) -> bool:
-        return resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
 
 
 class NodeResourcesFit(Plugin):

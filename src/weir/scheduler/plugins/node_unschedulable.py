@@ -13,11 +13,11 @@ import numpy as np
 
 from weir.gates import Gates
 from weir.objects.core import Pod, Taint
-from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent, QueueingHint
 from weir.scheduler.reasons import Cordoned, Reason
 from weir.taints.toleration import Evaluate, find_tolerating
 from weir.taints.wellknown import UNSCHEDULABLE

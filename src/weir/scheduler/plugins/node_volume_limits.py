@@ -17,15 +17,7 @@ from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.pod_reader import relevant_volumes
 from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_handle
-from weir.scheduler.framework import (
-    Code,
-    Extensions,
-    FilterPlugin,
-    Plugin,
-    QueueingHint,
-    Scope,
-    Status,
-)
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
@@ -38,6 +30,7 @@ from weir.scheduler.queueing_hints import (
     POD_DELETE,
     VOLUME_ADD,
     ClusterEvent,
+    QueueingHint,
     always,
 )
 from weir.scheduler.reasons import Reason

@@ -9,23 +9,19 @@ operator and expression. A node excluded by these policies is not rejected here;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import msgspec
 
 from weir.gates import Gates
 from weir.objects.core import LabelSelector, LabelSelectorRequirement, Pod, TopologySpreadConstraint
-from weir.scheduler.framework import (
-    DefaultSelector,
-    Extensions,
-    Plugin,
-    QueueingHint,
-)
+from weir.scheduler.framework import DefaultSelector, Extensions, Plugin
+from weir.scheduler.judged_taints import JudgedTaints
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
-from weir.scheduler.plugins.spread_constraints import HOSTNAME, NAME, BoundPodTopologySpread, Constraint
-from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, JudgedTaints
+from weir.scheduler.plugins.spread_constraints import NAME, BoundPodTopologySpread, Constraint
+from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.pod_counts import PodCounts, read_selector
+from weir.scheduler.profile_arguments import SYSTEM_DEFAULTS
 from weir.scheduler.queueing_hints import (
     NODE_ADD,
     NODE_DELETE,
@@ -37,15 +33,8 @@ from weir.scheduler.queueing_hints import (
     POD_DELETE,
     POD_LABEL,
     ClusterEvent,
+    QueueingHint,
     always,
-)
-
-#: What a pod without constraints of its own gets, with the selector of its controller and services.
-SYSTEM_DEFAULTS: Final = (
-    TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3),
-    TopologySpreadConstraint(
-        topology_key="topology.kubernetes.io/zone", when_unsatisfiable="ScheduleAnyway", max_skew=5
-    ),
 )
 
 
@@ -143,7 +132,7 @@ class PodTopologySpread(Plugin):
             1 if spec.min_domains is None else spec.min_domains,
             spec.node_affinity_policy != "Ignore",
             spec.node_taints_policy == "Honor",
-            self._counts.selected(key, selects, (namespace,)),
+            self._counts.selected(key, selects, (namespace,), _wanted_label(selector)),
             matcher is not None and matcher.matches(pod.labels),
             index,
         )
@@ -194,6 +183,18 @@ class PodTopologySpread(Plugin):
     def _honours_taints(self, pod: Pod, event: ClusterEvent) -> bool:
         constraints = _hard(pod)
         return not constraints or any(c.node_taints_policy == "Honor" for c in constraints)
+
+
+def _wanted_label(selector: LabelSelector | None) -> tuple[str, str] | None:
+    """Return a label that every pod has which *selector* selects, if it names one."""
+    if selector is None:
+        return None
+    for key, value in (selector.match_labels or {}).items():
+        return key, value
+    for requirement in selector.match_expressions or ():
+        if requirement.operator == "In" and requirement.values and len(requirement.values) == 1:
+            return requirement.key, requirement.values[0]
+    return None
 
 
 def _forbids(constraint: TopologySpreadConstraint) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from weir.scheduler.framework import Extensions, Plugin, QueueingHint
+from weir.scheduler.framework import Extensions, Plugin
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import OWN_GATES, always
+from weir.scheduler.queueing_hints import OWN_GATES, QueueingHint, always
 
 NAME: Final = "SchedulingGates"
 

@@ -13,7 +13,7 @@ compares them; bench: "with default spread, 5,000 nodes" of `python -m bench sch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,7 +52,7 @@ class Places:
         self.domains = 0
 
     def of_rows(
-        self, version: object, counts: Ints, hosts: Ids, domains: Ids | None, known: int
+        self, version: object, counts: Ids, hosts: Ids, domains: Ids | None, known: int
     ) -> Ints | None:
         """Return the place of every row; None where there are too many places.
 
@@ -106,9 +106,6 @@ class Constraint:
     count: PodCount
     counts_itself: bool
     index: int = -1  #: among the pod's own constraints; -1: a default of the scheduler
-
-
-CountsOf = Callable[[Constraint], Ints]
 
 
 @dataclass(frozen=True)
@@ -184,11 +181,15 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
             )
         return known
 
+    def _scored_nodes(self, constraint: Constraint) -> _Counted:
+        """Return which nodes count for a constraint that scores."""
+        return self._counted_nodes(constraint, self._soft if self._require_all else [])
+
     def _ids(self, key: str) -> Ids:
         return self._table.label(key).ids[: self._table.size]
 
-    def _with_keys(self, constraints: list[Constraint], ids_of: IdsOf | None = None) -> Bools:
-        columns = [(ids_of or self._ids)(constraint.key) >= 0 for constraint in constraints]
+    def _with_keys(self, constraints: list[Constraint]) -> Bools:
+        columns = [self._ids(constraint.key) >= 0 for constraint in constraints]
         there: Bools = np.logical_and.reduce(columns)
         return there
 
@@ -252,34 +253,48 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     # ── score ────────────────────────────────────────────────────────────────────────────────────
 
-    def counted_by_hostname(self) -> Ints | None:
+    def counted_by_hostname(self) -> Ids | None:
         """Return the pods on every row that count for the constraint on hostnames; None without one."""
         host = next((one for one in self._soft if one.key == HOSTNAME), None)
         return None if host is None else host.count.on_rows(self._table)
 
-    def _raw(self, nodes: Bools | Ints, ids_of: IdsOf, by_hostname: CountsOf) -> tuple[Ints, Bools]:
-        """Return raw scores (few is good) and what is left out of scoring, of so many feasible *nodes* each."""
-        feasible = nodes > 0
-        scored, ignored = feasible, np.zeros(len(nodes), np.bool_)
-        if self._require_all:
-            with_keys = self._with_keys(self._soft, ids_of)
-            scored, ignored = feasible & with_keys, feasible & ~with_keys
-        total = np.zeros(len(nodes), np.float64)
-        for constraint in self._soft:
-            ids = ids_of(constraint.key)
-            allowed = constraint.max_skew - 1
-            if constraint.key == HOSTNAME:
-                weight = math.log(int(nodes[scored].sum()) + 2)
-                total += np.where(ids >= 0, by_hostname(constraint) * weight + allowed, 0.0)
-                continue
-            domains = len(self._table.label(constraint.key).values)
-            there = np.bincount(ids[scored] + 1, minlength=domains + 1)[1:] > 0
-            total += self._by_domain(constraint, np.append(there, False))[ids]
-        return np.floor(total + 0.5).astype(np.int64), ignored
+    def scores_by_place(
+        self, labels: Mapping[str, list[int]], places: Sequence[tuple[int, int, int]]
+    ) -> list[int]:
+        """Return scores from 0 to 100 of places: each a position in *labels*, the pods by hostname, the feasible nodes.
 
-    def scores_by_label(self, labels: Mapping[str, Ids], nodes: Ints, counts: Ints) -> Ints:
-        """Return scores from 0 to 100 of so many feasible *nodes* with these labels each, *counts* pods on them."""
-        return self._normalized(nodes, labels.__getitem__, lambda _: counts)
+        Optimized form of `normalized_by_node`, in plain numbers; tests/unit/scheduler/test_best_by_domain.py compares
+        them; bench: the curve `placement` of `python -m bench growth`.
+        """
+        scored = [True] * len(places)
+        if self._require_all:
+            columns = [labels[constraint.key] for constraint in self._soft]
+            scored = [all(ids[at] >= 0 for ids in columns) for at, _, _ in places]
+        raw = [0.0] * len(places)
+        for constraint in self._soft:
+            ids, allowed = labels[constraint.key], constraint.max_skew - 1
+            here = [ids[at] for at, _, _ in places]
+            if constraint.key == HOSTNAME:
+                nodes = sum([nodes for (_, _, nodes), counts in zip(places, scored, strict=True) if counts])
+                weight = math.log(nodes + 2)
+                parts = [
+                    count * weight + allowed if domain >= 0 else 0.0
+                    for (_, count, _), domain in zip(places, here, strict=True)
+                ]
+            else:
+                there = {domain for domain, counts in zip(here, scored, strict=True) if counts} - {-1}
+                sums = self._sums(constraint, self._scored_nodes(constraint))
+                weight = math.log(len(there) + 2)
+                by_domain = {domain: sums.item(domain) * weight + allowed for domain in there}
+                parts = [by_domain.get(domain, 0.0) for domain in here]
+            raw = [one + other for one, other in zip(raw, parts, strict=True)]
+        whole = [math.floor(one + 0.5) for one in raw]
+        among = [one for one, counts in zip(whole, scored, strict=True) if counts]
+        high, both = max(among, default=0), max(among, default=0) + min(among, default=0)
+        return [
+            (MAX_NODE_SCORE * (both - one) // high if high else MAX_NODE_SCORE) if counts else 0
+            for one, counts in zip(whole, scored, strict=True)
+        ]
 
     def normalized_scores(self, feasible: Bools) -> Ints:
         """Return scores from 0 to 100: the emptiest domains get 100."""
@@ -318,7 +333,7 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     def _by_domain(self, constraint: Constraint, there: Bools) -> Floats:
         """Return the raw score of every domain; *there* are those with a node that is scored, never the last."""
-        nodes = self._counted_nodes(constraint, self._soft if self._require_all else [])
+        nodes = self._scored_nodes(constraint)
         weight = math.log(int(np.count_nonzero(there)) + 2)
         scores: Floats = np.where(there, self._sums(constraint, nodes), 0) * weight + (
             constraint.max_skew - 1
@@ -332,7 +347,7 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
         Optimized form of `normalized_by_node`; tests/unit/scheduler/plugins/test_spread_constraints.py compares
         them; bench: "with spread, 5,000 nodes" of `python -m bench scheduler`.
         """
-        nodes = self._counted_nodes(constraint, self._soft if self._require_all else [])
+        nodes = self._scored_nodes(constraint)
         ids = self._ids(constraint.key)
         counts = np.bincount(ids[feasible] + 1, minlength=len(nodes.there))
         known = counts > 0  # in the first place: nodes without the label, which come last everywhere else
@@ -351,13 +366,25 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     def normalized_by_node(self, feasible: Bools) -> Ints:
         """Return the same in general."""
-        return self._normalized(feasible, self._ids, lambda constraint: constraint.count.on_rows(self._table))
-
-    def _normalized(self, nodes: Bools | Ints, ids_of: IdsOf, by_hostname: CountsOf) -> Ints:
-        raw, ignored = self._raw(nodes, ids_of, by_hostname)
-        scored = (nodes > 0) & ~ignored
+        scored, ignored = feasible, np.zeros(len(feasible), np.bool_)
+        if self._require_all:
+            with_keys = self._with_keys(self._soft)
+            scored, ignored = feasible & with_keys, feasible & ~with_keys
         if not scored.any():
-            return np.zeros(len(nodes), np.int64)
+            return np.zeros(len(feasible), np.int64)
+        total = np.zeros(len(feasible), np.float64)
+        for constraint in self._soft:
+            ids = self._ids(constraint.key)
+            allowed = constraint.max_skew - 1
+            if constraint.key == HOSTNAME:
+                weight = math.log(int(scored.sum()) + 2)
+                counts = constraint.count.on_rows(self._table)
+                total += np.where(ids >= 0, counts * weight + allowed, 0.0)
+                continue
+            domains = len(self._table.label(constraint.key).values)
+            there = np.bincount(ids[scored] + 1, minlength=domains + 1)[1:] > 0
+            total += self._by_domain(constraint, np.append(there, False))[ids]
+        raw = np.floor(total + 0.5).astype(np.int64)
         high, low = int(raw[scored].max()), int(raw[scored].min())
         if high == 0:
             return np.where(ignored, 0, MAX_NODE_SCORE)

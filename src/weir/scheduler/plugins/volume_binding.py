@@ -25,7 +25,6 @@ from weir.scheduler.framework import (
     FilterPlugin,
     Plugin,
     PreFilterPlugin,
-    QueueingHint,
     ReservePlugin,
     Scope,
     Status,
@@ -52,6 +51,7 @@ from weir.scheduler.queueing_hints import (
     VOLUME_ADD,
     VOLUME_UPDATE,
     ClusterEvent,
+    QueueingHint,
     always,
 )
 from weir.scheduler.reasons import Reason

@@ -13,16 +13,7 @@ import numpy as np
 
 from weir.objects.core import Pod
 from weir.objects.volumes import PersistentVolume
-from weir.scheduler.framework import (
-    Code,
-    Extensions,
-    FilterPlugin,
-    Plugin,
-    PreFilterPlugin,
-    QueueingHint,
-    Scope,
-    Status,
-)
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, PreFilterPlugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
@@ -34,6 +25,7 @@ from weir.scheduler.queueing_hints import (
     NODE_LABEL,
     VOLUME_ADD,
     VOLUME_UPDATE,
+    QueueingHint,
     always,
 )
 from weir.scheduler.reasons import Reason

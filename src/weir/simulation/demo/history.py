@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
+
+from weir.objects.core import ENDED
 
 Document = dict[str, Any]
-ENDED: Final = ("Succeeded", "Failed")
 
 
 class Watched(Protocol):

@@ -58,6 +58,27 @@ def workload_facts(lives: Sequence[Life]) -> dict[str, Any]:
     return {"pods": dict(Counter(life.phase for life in there)), "made": len(lives)}
 
 
+def fewest_running(lives: Sequence[Life], since: datetime) -> int:
+    """Return the fewest of some pods that ran at the same time, at *since* or later."""
+    ends = {id(life): _stopped(life) for life in lives}
+    moments = [since, *(end for end in ends.values() if end is not None and end > since)]
+    return min(
+        sum(
+            life.running_at is not None
+            and life.running_at <= moment
+            and ((end := ends[id(life)]) is None or end > moment)
+            for life in lives
+        )
+        for moment in moments
+    )
+
+
+def _stopped(life: Life) -> datetime | None:
+    """Return when a pod stopped running, or was told to."""
+    ends = (life.terminating_at, life.ended_at, life.gone_at)
+    return min((each for each in ends if each is not None), default=None)
+
+
 def judge(
     outcome: ExpectedOutcome,
     facts: Mapping[str, Any],
@@ -100,7 +121,7 @@ def _agrees(name: str, wanted: Any, found: Any, late: timedelta) -> bool:
             # Whole seconds: a component may need a few milliseconds between hearing and acting.
             by = round(found.total_seconds()) - parse_time(wanted).total_seconds()
             return (-1 if late else 0) <= by <= late.total_seconds()
-        case "made":
+        case "made" | "lowest":
             return isinstance(found, int) and found >= wanted
         case "refused":
             return isinstance(found, str) and _matches(wanted, found)

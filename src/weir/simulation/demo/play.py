@@ -19,17 +19,28 @@ from weir.errors import ApiError
 from weir.explain.explanation import Explanation
 from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence, stay_sentence
-from weir.gates import ALL_FEATURES
+from weir.gates import ALL_FEATURES, Gates
 from weir.scheduler.reasons import Reason, WrongLabel
 from weir.simulation.cluster import Cluster, ComponentGates
 from weir.simulation.demo.history import History, Life, Watched
-from weir.simulation.demo.judge import Judged, judge, pod_facts, workload_facts
-from weir.simulation.demo.story import WARM_UP, Document, ExpectedOutcome, NodeOf, StepOf, Story, split_object
+from weir.simulation.demo.judge import Judged, fewest_running, judge, pod_facts, workload_facts
+from weir.simulation.demo.story import (
+    WARM_UP,
+    Document,
+    ExpectedOutcome,
+    NodeOf,
+    PlanOf,
+    StepOf,
+    Story,
+    split_object,
+)
 from weir.simulation.drivers.device_models import read_all
 from weir.simulation.drivers.faults import POOL
 from weir.simulation.kubelet.node_classes import CLASSES, FAILED, ClassError, NodeClass
 
 HOSTNAME = "kubernetes.io/hostname"
+#: So often it is looked whether a wave of a plan has reached its state.
+GLANCE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,32 @@ class Played(Watched, Protocol):
     def advance(self, by: timedelta) -> None: ...
 
 
+class CarriedPlan(Protocol):
+    """A plan that is carried out; its first wave is made."""
+
+    @property
+    def refused(self) -> str:
+        """Why there is none, or why it was stopped."""
+
+    @property
+    def waves(self) -> int:
+        """How many waves have reached their state."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something is left to do."""
+
+    def lines(self) -> Sequence[str]:
+        """Return what was done wave by wave, or what would help."""
+
+    def look(self) -> None:
+        """Make the next wave, if the last one has reached its state."""
+
+
+#: Searches a plan in a cluster of these gates and makes its first wave.
+Planner = Callable[[Played, PlanOf, Gates], CarriedPlan]
+
+
 @dataclass(frozen=True)
 class Pace:
     """How a story's time passes; as written unless said otherwise."""
@@ -106,11 +143,19 @@ class Pace:
 
 
 def play(
-    story: Story, *, tick: timedelta | None = None, seed: int = 0, clock: VirtualClock | None = None
+    story: Story,
+    *,
+    tick: timedelta | None = None,
+    seed: int = 0,
+    clock: VirtualClock | None = None,
+    planner: Planner | None = None,
 ) -> Iterator[Moment]:
-    """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time, by *clock* if given."""
+    """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time, by *clock* if given.
+
+    A story with a plan needs a *planner*.
+    """
     with Cluster(seed=seed, clock=clock, every_heartbeat=clock is not None) as cluster:
-        yield from perform(story, cluster, Pace(tick), cluster.explain)
+        yield from perform(story, cluster, Pace(tick), cluster.explain, planner=planner)
 
 
 def perform(
@@ -119,12 +164,13 @@ def perform(
     pace: Pace,
     explain: Callable[..., Explanation] | None = None,
     ready: Callable[[], None] | None = None,
+    planner: Planner | None = None,
 ) -> Iterator[Moment]:
     """Yield what happens in *story*, played in *cluster*; *explain* gives reasons where available.
 
     *ready* waits until its nodes are; without it they get a time that is always enough.
     """
-    stage = _Stage(cluster, explain, pace)
+    stage = _Stage(cluster, explain, pace, planner)
     for node in story.nodes:
         stage.add_node(node)
     for document in story.objects:
@@ -139,9 +185,11 @@ def perform(
         yield Began(step, stage.step_began - began, stage.step_began)
         left = step.lasts_live if pace.live else step.lasts
         while left > timedelta(0):
-            by = min(left, pace.tick or left)
+            by = min(left, pace.tick or left, GLANCE if stage.plan and stage.plan.goes_on else left)
             cluster.advance(by)
             left -= by
+            if stage.plan is not None and stage.plan.goes_on:
+                stage.plan.look()
             yield Passing(step, cluster.now - began, cluster.now, by, stage.history)
         judged = stage.wait_and_judge(step)
         yield Ended(step, cluster.now - began, cluster.now, stage.step_began, *judged)
@@ -154,6 +202,9 @@ class _Stage:
     cluster: Played
     explain: Callable[..., Explanation] | None = None
     pace: Pace = Pace()
+    planner: Planner | None = None
+    gates: Gates = ALL_FEATURES
+    plan: CarriedPlan | None = None  #: of this step
     waited: timedelta = timedelta()  #: how much longer than written the steps took so far
     history: History = field(init=False)
     step_began: datetime = field(init=False)
@@ -173,7 +224,9 @@ class _Stage:
         self.refused.clear()
         self.step_began = cluster.now
         if step.gates:
-            cluster.set_gates(gates_of(step.gates))
+            gates = gates_of(step.gates)
+            self.gates = gates.scheduler
+            cluster.set_gates(gates)
         for node in step.nodes:
             self.add_node(node)
         for tainting in step.taint:
@@ -193,6 +246,10 @@ class _Stage:
             self._apply(document)
         for document in step.everywhere:
             self._apply_everywhere(document)
+        self.plan = None
+        if step.plan is not None:
+            assert self.planner is not None, "stories with a plan are played with a planner"
+            self.plan = self.planner(cluster, step.plan, self.gates)
 
     def add_node(self, node: NodeOf) -> None:
         known = CLASSES.get(node.node_class)
@@ -280,7 +337,7 @@ class _Stage:
         document: Mapping[str, Any] | None
         if outcome.workload:
             lives = self.history.of_workload(namespace, name)
-            facts |= workload_facts(lives)
+            facts |= workload_facts(lives) | {"lowest": fewest_running(lives, self.step_began)}
             document = self.asked.get(name)
         elif outcome.pod:
             life = self.history.find(namespace, name)
@@ -291,6 +348,10 @@ class _Stage:
                 found = {node: self.history.find(namespace, copy) for node, copy in self.copies[name].items()}
                 lives = [each for each in found.values() if each]
                 facts["nodes"] = [node for node, each in found.items() if each and each.node == node]
+        elif outcome.plan and self.plan is not None:
+            document = None
+            facts = {"waves": self.plan.waves, "refused": self.plan.refused or None}
+            return judge(outcome, facts, None, why=self.plan.lines())
         else:
             document = self.cluster.get(kind, name, namespace)
             facts["there"] = document is not None
@@ -354,6 +415,3 @@ def gates_of(changes: Mapping[str, Any]) -> ComponentGates:
         return ComponentGates(same, same, same, same, older=older)
     apart = {name: ALL_FEATURES.replace(value) for name, value in settings.items()}
     return replace(ComponentGates.of(apart), older=older)
-
-
-__all__ = ["Began", "Ended", "Moment", "Pace", "Passing", "Played", "gates_of", "perform", "play"]

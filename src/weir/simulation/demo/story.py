@@ -31,6 +31,7 @@ COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 WARM_UP: Final = timedelta(seconds=5)
 #: What `stayed` and `left` say of a pod that is not terminating.
 NEVER: Final = "never"
+_SUBJECTS: Final = ("pod", "workload", "object", "plan")
 
 
 class StoryError(ValueError):
@@ -63,20 +64,31 @@ class Patch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     merge: Document
 
 
+class PlanOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A plan that is searched and, where there is one, carried out wave by wave while its step lasts."""
+
+    name: str
+    change: str  #: as a line of `weir what-if changes`: taint -l pool=spot sla=650:NoExecute
+    goals: dict[str, str] = {}  #: by the options of `weir plan`: {max-unavailable: "1"}
+
+
 class ExpectedOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must be seen of one object at the end of a step; what is not named is not looked at.
 
-    Exactly one of `pod`, `workload` and `object` says of what. All facts are read from the cluster's objects.
+    Exactly one of `pod`, `workload`, `object` and `plan` says of what. All facts are read from the cluster's objects.
     """
 
     pod: str = ""  #: name, or namespace/name
     workload: str = ""  #: whose pods: the name of a Deployment, DaemonSet, StatefulSet, Job or ReplicaSet
     object: str = ""  #: Kind/name, or Kind/namespace/name
+    plan: str = ""  #: the name of a plan of this step
     note: str = ""  #: why it is worth looking at; printed, not compared
 
     there: bool | msgspec.UnsetType = msgspec.UNSET  #: whether the object exists
     shows: dict[str, Any] = {}  #: path → value in the object as last seen (`status.devices[0].device`)
-    refused: str | msgspec.UnsetType = msgspec.UNSET  #: the message with which the API server refused it
+    refused: str | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  #: the message with which the API server refused it; of a plan: why there is none
     events: tuple[str, ...] = ()  #: "Reason: message" of its events since the start; … is anything
 
     node: str | msgspec.UnsetType | None = msgspec.UNSET  #: where the pod was bound; null: nowhere
@@ -94,19 +106,23 @@ class ExpectedOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pods: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  #: of a workload: phase → how many are there
     made: int | msgspec.UnsetType = msgspec.UNSET  #: of a workload: at least so many pods were ever there
+    lowest: int | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  #: of a workload: at least so many ran at any moment since the step's event
+    waves: int | msgspec.UnsetType = msgspec.UNSET  #: of a plan: how many were made and reached their state
 
     @property
     def about(self) -> str:
         """What this is about, for messages."""
-        return self.pod or self.workload or self.object
+        return self.pod or self.workload or self.object or self.plan
 
     @property
-    def subject(self) -> Literal["pod", "workload", "object"]:
-        return "pod" if self.pod else "workload" if self.workload else "object"
+    def subject(self) -> Literal["pod", "workload", "object", "plan"]:
+        return "pod" if self.pod else "workload" if self.workload else "object" if self.object else "plan"
 
     def asserted(self) -> dict[str, Any]:
         """Return the facts that are compared, by name."""
-        names = (name for name in self.__struct_fields__ if name not in ("pod", "workload", "object", "note"))
+        names = (name for name in self.__struct_fields__ if name not in (*_SUBJECTS, "note"))
         found = {name: getattr(self, name) for name in names}
         said = {name: value for name, value in found.items() if value is not msgspec.UNSET}
         return {name: value for name, value in said.items() if name not in ("shows", "events") or value}
@@ -130,6 +146,7 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     everywhere: tuple[
         Document, ...
     ] = ()  #: pods of which each node is asked for one copy (nodeSelector by name)
+    plan: PlanOf | None = None
     after: str = "10s"
     live: str = ""  #: how long a live cluster is given instead, where less shows as much
     outcomes: tuple[ExpectedOutcome, ...] = ()
@@ -180,6 +197,11 @@ class Story:
     def sets_gates(self) -> bool:
         """Whether components are restarted with other gates, which only a cluster of weir's own lets one do."""
         return any(step.gates for step in self.steps)
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether a plan is carried out, which reads and changes all there is in the cluster."""
+        return any(step.plan is not None for step in self.steps)
 
     @property
     def lasts(self) -> timedelta:
@@ -265,12 +287,13 @@ def _check(step: StepOf) -> None:
         split_object(text)
     for outcome in step.outcomes:
         _check_outcome(outcome)
+        if outcome.plan and (step.plan is None or step.plan.name != outcome.plan):
+            raise StoryError(f"plan: this step has no plan {outcome.plan!r}")
 
 
 def _check_outcome(outcome: ExpectedOutcome) -> None:
-    named = [name for name in ("pod", "workload", "object") if getattr(outcome, name)]
-    if len(named) != 1:
-        raise StoryError("an outcome is about a pod, a workload or an object: name exactly one")
+    if sum(bool(getattr(outcome, name)) for name in _SUBJECTS) != 1:
+        raise StoryError("an outcome is about a pod, a workload, an object or a plan: name exactly one")
     if not outcome.asserted():
         raise StoryError(f"the outcome of {outcome.about} says nothing that could be compared")
     for value in (outcome.stayed, outcome.left):

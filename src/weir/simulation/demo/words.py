@@ -75,6 +75,8 @@ def happened(judged: Judged, start: datetime, since: datetime) -> str:
     facts, outcome = judged.facts, judged.outcome
     if refusal := facts.get("refused"):
         return f"refused: {refusal}"
+    if outcome.plan:
+        return f"{counted(facts.get('waves', 0), 'wave')} made, each reached its state"
     if "nodes" in facts:
         return _copies(judged.lives)
     if outcome.workload:

@@ -34,7 +34,6 @@ from weir.simulation.drivers.faults import (
 from weir.simulation.drivers.publisher import MARKS, Plan, PoolLocation, device_class, dropped, plan
 from weir.simulation.kubelet.node_classes import is_off
 
-NODES: Final = by_kind("v1", "Node")
 SLICES: Final = by_kind("resource.k8s.io/v1", "ResourceSlice")
 CLASSES: Final = by_kind("resource.k8s.io/v1", "DeviceClass")
 WORKERS: Final = 4

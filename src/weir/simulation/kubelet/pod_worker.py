@@ -28,9 +28,9 @@ from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
 from weir.objects.volumes import PersistentVolume
-from weir.observe.expressions import ExpressionMetrics
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.metrics import Registry
+from weir.observe.process_metrics import ExpressionMetrics
 from weir.observe.unreadable import UnreadableValues
 from weir.simulation.kubelet.admit import Admission, admit, admit_system, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life

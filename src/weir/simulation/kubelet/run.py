@@ -22,8 +22,8 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.objects.kinds import by_kind
-from weir.observe.features import publish_features
 from weir.observe.logs import Log
+from weir.observe.process_metrics import publish_features
 from weir.simulation.drivers.publisher import MARKS
 from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.behaviour import Life, LifeError

@@ -6,11 +6,12 @@ import { closePanel, panelIsOpen } from "./panel.js";
 import { fitScreen } from "./fit.js";
 import { timelineScreen } from "./timeline.js";
 import { fleetScreen } from "./fleet.js";
+import { planScreen } from "./plan.js";
 import { podScreen } from "./pod.js";
 
 /** @type {Record<string, {title: string, draw: (main: HTMLElement, state: any) => Promise<void>, refresh: (state: any) => Promise<void>}>} */
-const SCREENS = { fit: fitScreen, "what-if": timelineScreen, devices: fleetScreen, pod: podScreen };
-const TABS = ["fit", "what-if", "devices"];
+const SCREENS = { fit: fitScreen, "what-if": timelineScreen, plan: planScreen, devices: fleetScreen, pod: podScreen };
+const TABS = isFrozen ? ["fit", "what-if", "devices"] : ["fit", "what-if", "devices", "plan"];
 /** @type {any} */
 let state = null;
 /** How many screens were shown: one that was left while it loaded does not end the loading of the next. */

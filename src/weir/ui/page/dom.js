@@ -95,8 +95,17 @@ export function copyable(lines, label) {
   return h("div.code", null,
     h("div.code-head", null, h("span", null, label), button),
     h("pre", { tabindex: 0, "aria-label": label }, lines.map((line) =>
-      h("span." + (line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : line.startsWith("@@") ? "hunk" : "ctx"),
+      h("span." + (/^(@@|\+\+\+ |--- )/.test(line) ? "hunk" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "ctx"),
         null, line + "\n"))));
+}
+
+/**
+ * What a screen says when there is nothing to show, and the commands that give it something.
+ * @param {string} title @param {string} words @param {[string, string][]} ways what to do, and how
+ */
+export function emptyState(title, words, ways) {
+  return h("div.card.empty", null, h("h2", null, title), h("p", null, words),
+    h("ul", null, ways.map(([what, how]) => h("li", null, `${what}: `, h("code", null, how)))));
 }
 
 /** Show words beside what the pointer or the focus is on. @param {Element} at @param {string} text */
@@ -119,6 +128,11 @@ export function hideTip() {
 /** @param {number} number @param {string} noun */
 export function counted(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** A figure with its words below it. @param {any} value @param {string} words */
+export function number(value, words) {
+  return h("div.number", null, h("b", null, value), h("span", null, words));
 }
 
 /** A time in words. @param {number | null} seconds */

@@ -1,10 +1,10 @@
 // The fit matrix: which workloads fit on which nodes, why not, and what would help.
-import { announce, counted, h, hideTip, refill, showTip } from "./dom.js";
+import { announce, counted, emptyState, h, hideTip, refill, showTip } from "./dom.js";
 import { ask, isFrozen, send } from "./api.js";
 import { withFaults } from "./fleet.js";
 import { Grid } from "./grid.js";
 import { address, remember, route } from "./route.js";
-import { VERDICTS } from "./verdicts.js";
+import { SNAPSHOT, VERDICTS } from "./verdicts.js";
 import { openPanel, panelIsOpen } from "./panel.js";
 import { workloadDetails } from "./reasons.js";
 
@@ -35,7 +35,7 @@ async function draw(main) {
     ns: choice("ns", "All namespaces"), kind: choice("kind", "All owners"), key: choice("key", "All keys"),
     only: h("input", { type: "checkbox", id: "only", name: "only", onchange: filter }),
     count: h("span.quiet", { role: "status" }, "Loading …"),
-    empty: h("p.quiet.pad", { hidden: true }),
+    empty: h("div", { hidden: true }), toolbar: h("div.toolbar"),
     bar: h("div.hypothesis", { hidden: true }),
     numbers: h("ul.summary", { "aria-label": "Summary", hidden: true }), faults: h("li", { hidden: true }),
     waits: h("details.waits", { hidden: true, open: innerWidth >= 700 }),
@@ -43,9 +43,8 @@ async function draw(main) {
   };
   if (query.only) /** @type {HTMLInputElement} */ (parts.only).checked = true;
   grid = new Grid({ label: "Workloads and groups of equal nodes", rowHeight: 38, headHeight: 92, corner: "Workload" });
-  main.replaceChildren(h("section.screen", { "aria-label": "What fits where" }, parts.numbers, parts.waits,
-    h("div.toolbar", null, parts.q, parts.ns, parts.kind, parts.key,
-      h("label.check", { for: "only" }, parts.only, "Only what is not well"), parts.count),
+  refill(parts.toolbar, parts.q, parts.ns, parts.kind, parts.key, h("label.check", { for: "only" }, parts.only, "Only what is not well"), parts.count);
+  main.replaceChildren(h("section.screen", { "aria-label": "What fits where" }, parts.numbers, parts.waits, parts.toolbar,
     parts.bar, parts.empty, grid.element, parts.legend));
   await load();
   if (query.w) openWorkload(query.w, false, query.n);
@@ -67,9 +66,13 @@ async function load() {
   }) : await ask("matrix");
   matrix = found;
   if (found.cannotSay) return cannotSay(found.cannotSay);
-  parts.empty.hidden = found.workloads.length > 0 && found.groups.length > 0;
-  parts.empty.textContent = found.workloads.length ? "This cluster has no nodes: nothing fits anywhere." : "This cluster has no workloads. Create some, or look at another one: weir snapshot && weir ui --cluster snapshot.json.gz";
-  if (grid) grid.element.hidden = !found.workloads.length;
+  const nothing = !found.workloads.length;
+  parts.empty.hidden = !nothing && found.groups.length > 0;
+  refill(parts.empty, nothing
+    ? emptyState("This cluster has no workloads", "Here is shown which workloads fit on which nodes, and why not. To have some:", [["create a workload", "kubectl create deployment web --image nginx"], SNAPSHOT])
+    : emptyState("This cluster has no nodes", "Nothing fits anywhere. To have some:", [["add nodes", "weir node add --count 3"], SNAPSHOT]));
+  if (grid) grid.element.hidden = nothing;
+  parts.toolbar.hidden = parts.legend.hidden = nothing;
   summarize();
   countFaults();
   if (grid) grid.given.headHeight = 34 + 14 * Math.min(8, Math.max(3, ...found.groups.map((/** @type {any} */ each) => each.title.split(" · ").length)));
@@ -77,8 +80,10 @@ async function load() {
   fill("kind", [...new Set(found.workloads.map((/** @type {any} */ each) => each.kind))].sort());
   fill("key", [...new Set(found.workloads.flatMap((/** @type {any} */ each) => each.keys))].sort());
   const used = new Set(found.workloads.flatMap((/** @type {any} */ each) => each.cells.map((/** @type {number[]} */ c) => c[0])));
-  parts.legend.replaceChildren(...found.verdicts.filter((/** @type {string} */ _, /** @type {number} */ at) => used.has(at))
-    .map((/** @type {string} */ name) => h("li", null, h(`span.key.v-${name}`, { "aria-hidden": "true" }, VERDICTS[name].shape), VERDICTS[name].long)));
+  const counts = found.workloads.some((/** @type {any} */ each) => each.cells.some((/** @type {number[]} */ c) => c[3]));
+  refill(parts.legend, found.verdicts.filter((/** @type {string} */ _, /** @type {number} */ at) => used.has(at))
+    .map((/** @type {string} */ name) => h("li", null, h(`span.key.v-${name}`, { "aria-hidden": "true" }, VERDICTS[name].shape), VERDICTS[name].long)),
+    counts ? h("li", null, h("span.key", { "aria-hidden": "true" }, h("span.here", null, "2")), "how many of its pods are there") : null);
   parts.bar.hidden = !tries.length;
   parts.bar.replaceChildren(h("strong", null, "Trying"), h("span", null, (found.hypothesis || []).join("; ")),
     h("button.small", { type: "button", onclick: () => setTries([]) }, "Undo"));
@@ -171,7 +176,13 @@ function head(column) {
   const tell = (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.currentTarget), full);
   return h("div.column", { onmouseenter: tell, onclick: tell, onmouseleave: hideTip },
     h("strong", null, `${group.count}×`), h("span.lines", null, parted.map((/** @type {string} */ each) =>
-      h(each.startsWith("⊘") ? "span.taint" : "span", null, h("bdi", null, each)))));
+      each.startsWith("⊘") ? taintLine(each) : h("span", null, h("bdi", null, each)))));
+}
+
+/** A taint in a narrow column: its effect is cut before its key and value. @param {string} text */
+function taintLine(text) {
+  const at = text.lastIndexOf(":");
+  return h("span.taint", null, h("bdi", null, text.slice(0, at)), h("span.effect", null, text.slice(at)));
 }
 
 /** @param {number} row */
@@ -194,15 +205,17 @@ function cell(row, column) {
   const label = `${each.name} on ${group.title}: ${look.long}${kind === "some" ? ` (${fitting} of ${group.count})` : ""}${said ? `: ${said}` : ""}${running}`;
   const tell = (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.currentTarget),
     `${said || look.long}${kind === "some" ? `\n${fitting} of ${counted(group.count, "node")} fit` : ""}${running.replace("; ", "\n")}`);
-  return h(`div.v-${kind}`, { onmouseenter: tell, onmouseleave: hideTip, onfocus: tell, onblur: hideTip },
+  const { w, n } = route().query, open = each.id === w && group.nodes.includes(n);
+  return h(`div.v-${kind}`, { "aria-selected": open ? "true" : null, onmouseenter: tell, onmouseleave: hideTip, onfocus: tell, onblur: hideTip },
     h("span.shape", { "aria-hidden": "true" }, look.shape), h("span.word", null, count),
     here ? h("span.here", null, `${here}`) : null, h("span.unseen", null, ` · ${label}`));
 }
 
 /** @param {string} id @param {boolean} focus @param {string} [node] */
 async function openWorkload(id, focus, node = "") {
+  const { w, n } = route().query, again = w === id && (n || "") === node && panelIsOpen();
   remember({ w: id, n: node });
-  const given = { focus, onClose: () => { remember({ w: null, n: null }); if (grid) grid.focus(false); } };
+  const given = { focus, onClose: () => { remember({ w: null, n: null }); if (grid) { grid.draw(true); grid.focus(); } } };
   try {
     const found = await ask("explain", node ? { workload: id, node } : { workload: id });
     const onTry = isFrozen ? null : (/** @type {number} */ choice) => setTries([...tries.filter((each) => each.workload !== id), { workload: id, choice, node: found.node }]);
@@ -210,6 +223,10 @@ async function openWorkload(id, focus, node = "") {
   } catch (error) {
     openPanel(id, h("p.cannot", null, /** @type {Error} */ (error).message), given);
   }
+  // the panel takes room from the matrix; what is drawn anew because the cluster changed stays where it was scrolled to
+  const [row, column] = [rows.findIndex((each) => each.id === id), matrix.groups.findIndex((/** @type {any} */ each) => each.nodes.includes(node))];
+  if (grid && again) grid.draw(true);
+  else if (grid) grid.reveal(row, column);
 }
 
 /** @param {Try[]} wanted */

@@ -1,7 +1,8 @@
 // The device fleet: every device a tile, who has it, what is wrong with it, and what a taint would do.
-import { announce, copyable, counted, h, hideTip, showTip } from "./dom.js";
+import { announce, copyable, counted, emptyState, h, hideTip, showTip } from "./dom.js";
 import { ask, isFrozen, send } from "./api.js";
 import { address, remember, route } from "./route.js";
+import { SNAPSHOT } from "./verdicts.js";
 import { openPanel, panelIsOpen } from "./panel.js";
 import { guarded } from "./rights.js";
 
@@ -42,15 +43,18 @@ async function draw(main, now) {
     group: h("select", { name: "group", "aria-label": "Group by", onchange: arrange }),
     show: h("select", { name: "show", "aria-label": "Which devices", onchange: arrange }, h("option", { value: "" }, "All states"),
       Object.entries(STATES).map(([value, look]) => h("option", { value }, look.word))),
-    count: h("span.quiet", { role: "status" }),
+    count: h("span.quiet", { role: "status" }), toolbar: h("div.toolbar"),
+    empty: emptyState("This cluster publishes no devices", "Here are the devices that drivers publish in ResourceSlices, who uses them and what taints them. To have some:",
+      [["simulate a driver", "weir up --nodes 2 --gpus 8"], SNAPSHOT]),
     body: h("div.fleet-body"), legend: h("ul.legend", { "aria-label": "What the tiles say" }),
     act: h("button", { type: "button", onclick: () => openChosen(true) }, "Chosen devices …"),
   };
   parts.body.style.position = "relative";
   parts.host = h("div.fleet", { role: "group", "aria-label": "Devices; arrow keys move, space chooses, enter opens", onscroll: () => paint(), onkeydown: key }, parts.body);
   new ResizeObserver(() => arrange()).observe(parts.host);
-  main.replaceChildren(h("section.screen", { "aria-label": "The device fleet" },
-    h("div.toolbar", null, parts.q, parts.group, parts.show, parts.act, parts.count), parts.host, parts.legend));
+  parts.toolbar.append(parts.q, parts.group, parts.show, parts.act, parts.count);
+  parts.empty.hidden = true;
+  main.replaceChildren(h("section.screen", { "aria-label": "The device fleet" }, parts.toolbar, parts.empty, parts.host, parts.legend));
   if (query.show) /** @type {HTMLSelectElement} */ (parts.show).value = query.show;
   await load();
   if (chosen.size) openChosen(false);
@@ -135,9 +139,10 @@ function arrange() {
   parts.body.style.height = `${top}px`;
   at = Math.max(0, Math.min(at, order.length - 1));
   const all = fleet.devices.devices;
-  parts.count.textContent = all.length ? `${order.length.toLocaleString("en")} of ${counted(all.length, "device")}, ${all.filter((/** @type {any} */ d) => d.taints.length).length} tainted`
-    : "This cluster publishes no devices.";
-  parts.host.hidden = parts.legend.hidden = !all.length;
+  const marked = all.filter((/** @type {any} */ each) => stateOf(each) === "looked").length;
+  parts.count.textContent = `${order.length.toLocaleString("en")} of ${counted(all.length, "device")}, ${withFaults(all).length} with faults${marked ? `, ${marked} marked` : ""}`;
+  parts.host.hidden = parts.legend.hidden = parts.toolbar.hidden = !all.length;
+  parts.empty.hidden = all.length > 0;
   /** @type {HTMLButtonElement} */ (parts.act).disabled = !chosen.size;
   parts.act.textContent = chosen.size ? `${counted(chosen.size, "chosen device")} …` : "Choose devices";
   paint(true);

@@ -146,18 +146,30 @@ export class Grid {
     }
   }
 
+  /** Scroll to where the keys are. */
+  scroll() {
+    const { row, column } = this.at, { rowHeight, headHeight } = this.given, own = this.element;
+    const top = row * rowHeight, room = own.clientHeight - headHeight;
+    if (top < own.scrollTop) own.scrollTop = top;
+    else if (top + rowHeight > own.scrollTop + room) own.scrollTop = top + rowHeight - room;
+    const left = column * this.columnWidth, wide = own.clientWidth - this.nameWidth;
+    if (left < own.scrollLeft) own.scrollLeft = left;
+    else if (left + this.columnWidth > own.scrollLeft + wide) own.scrollLeft = left + this.columnWidth - wide;
+    this.draw(true);
+  }
+
+  /** Show a cell that was opened; one that is filtered away changes nothing. @param {number} row @param {number} column */
+  reveal(row, column) {
+    if (row >= 0 && column >= 0) {
+      this.at = { row, column };
+      this.scroll();
+    } else this.draw(true);
+  }
+
   /** @param {boolean} [scroll] */
   focus(scroll = true) {
-    const { row, column } = this.at, { rowHeight, headHeight } = this.given, own = this.element;
-    if (scroll) {
-      const top = row * rowHeight, room = own.clientHeight - headHeight;
-      if (top < own.scrollTop) own.scrollTop = top;
-      else if (top + rowHeight > own.scrollTop + room) own.scrollTop = top + rowHeight - room;
-      const left = column * this.columnWidth, wide = own.clientWidth - this.nameWidth;
-      if (left < own.scrollLeft) own.scrollLeft = left;
-      else if (left + this.columnWidth > own.scrollLeft + wide) own.scrollLeft = left + this.columnWidth - wide;
-      this.draw(true);
-    }
+    const { row, column } = this.at;
+    if (scroll) this.scroll();
     this.mark();
     const cell = this.body.querySelector(`[data-row="${row}"][data-column="${column}"]`);
     if (cell) /** @type {HTMLElement} */ (cell).focus({ preventScroll: true });

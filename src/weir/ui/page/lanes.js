@@ -1,4 +1,4 @@
-// One lane of the timeline: when the pods of a workload are told to go, their grace, and when others take their place.
+// One lane of the timeline: when the pods of a workload are evicted, their grace, and when others take their place.
 import { h, s, span } from "./dom.js";
 
 /** @param {string} name @param {any[]} pods @param {{moment: number, horizon: number, grace: Record<string, number>}} time */
@@ -19,7 +19,7 @@ export function lane(name, pods, { moment, horizon, grace }) {
   const [namespace, kind, ...bare] = name.split("/");
   return h("tr", null,
     h("th", { scope: "row", title: name }, h("bdi.lane-name", null, bare.join("/")), h("span.sub", null, h("bdi", null, `${kind} · ${namespace}`)),
-      h("span.sub", null, `${left} of ${pods.length} told to go, ${landed} placed`)),
+      h("span.sub", null, `${left} of ${pods.length} evicted, ${landed} rescheduled`)),
     h("td", null, s("svg", { viewBox: "0 0 600 26", preserveAspectRatio: "none", role: "img", "aria-label": pods.slice(0, 8).map((one) => `${one.pod} evicted ${when(one.afterSeconds)}${landsWords(one)}`).join("; ") },
       drawn, s("line.now", { x1: across(moment), x2: across(moment), y1: 0, y2: 26 }))),
     h("td.end", null, ends(pods)));

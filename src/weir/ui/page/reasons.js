@@ -41,12 +41,15 @@ function head(answer) {
 function nodeGroups(answer) {
   return h("div", null,
     answer.groups.length ? h("h3", null, "Nodes, closest first") : null,
-    answer.groups.map((/** @type {any} */ group, /** @type {number} */ at) => h("details.group", { open: at < 3 },
-      h("summary", null, h("span.mark." + (group.fits ? "good" : "bad"), { "aria-hidden": "true" }, group.fits ? "✓" : "✗"),
-        h("strong", null, `${counted(group.nodes.length, "node")}`), h("span", null, ` ${group.text}`)),
-      group.reasons.length ? h("ul.reasons", null, group.reasons.map((/** @type {any} */ each) => h("li", null, each.text, h("span.quiet", null, ` ${each.plugin}`)))) : null,
-      group.stay && group.stay.text ? h("p", null, group.stay.text) : null,
-      h("p.quiet.names", null, group.nodes.slice(0, 24).join(", "), group.nodes.length > 24 ? ` and ${group.nodes.length - 24} more` : ""))));
+    answer.groups.map((/** @type {any} */ group, /** @type {number} */ at) => {
+      const said = group.reasons.map((/** @type {any} */ each) => each.text).join("; ") === group.text;  // no list says it again
+      return h("details.group", { open: at < 3 },
+        h("summary", null, h("span.mark." + (group.fits ? "good" : "bad"), { "aria-hidden": "true" }, group.fits ? "✓" : "✗"),
+          h("strong", null, `${counted(group.nodes.length, "node")}:`), h("span", null, ` ${group.text}`), said ? h("span.quiet", null, ` ${[...new Set(group.reasons.map((/** @type {any} */ each) => each.plugin))].join(", ")}`) : null),
+        group.reasons.length && !said ? h("ul.reasons", null, group.reasons.map((/** @type {any} */ each) => h("li", null, each.text, h("span.quiet", null, ` ${each.plugin}`)))) : null,
+        group.stay && group.stay.text && !group.text.includes(group.stay.text) ? h("p", null, group.stay.text) : null,
+        h("p.quiet.names", null, group.nodes.slice(0, 24).join(", "), group.nodes.length > 24 ? ` and ${group.nodes.length - 24} more` : ""));
+    }));
 }
 
 /** @param {any} change @param {number} at @param {((choice: number) => void) | null} onTry */
@@ -64,7 +67,7 @@ function notes(answer, document) {
   return h("div.notes", null,
     answer.unknown ? h("p.cannot", null, "Not known: ", answer.unknown.join("; ")) : null,
     h("p.quiet", null, "Not considered: ", answer.notConsidered.join("; ")),
-    h("p.quiet", null, "Gates: ", document.featureGates));
+    h("p.quiet", null, "Gates: ", document.featureGates.replaceAll(",", ", ")));
 }
 
 /** @param {any} life */

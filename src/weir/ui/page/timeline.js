@@ -1,16 +1,15 @@
 // What if? A change before it is made: a slider over the values that matter, and the time after it, lane by lane.
-import { announce, byId, copyable, counted, h, refill, s, span } from "./dom.js";
+import { announce, byId, copyable, counted, emptyState, h, number, refill, s, span } from "./dom.js";
 import { ask, frozenData, isFrozen, send } from "./api.js";
+import { KINDS, changeForm } from "./change.js";
+import { Job } from "./job.js";
+import { SNAPSHOT } from "./verdicts.js";
 import { lane } from "./lanes.js";
 import { guarded } from "./rights.js";
 import { remember, route } from "./route.js";
 
-const KINDS = [["taint", "Taint nodes"], ["untaint", "Remove a taint"], ["drain", "Drain nodes"], ["cordon", "Cordon nodes"],
-  ["uncordon", "Uncordon nodes"], ["delete-node", "Lose nodes"], ["gates", "Turn feature gates off"], ["apply", "Taint devices by a rule"]];
-const EFFECTS = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
 /** @type {Record<string, string>} */
 const SHAPES = { stay: "✓", later: "◔", leave: "✕" };
-const DEVICE_EFFECTS = ["NoExecute", "NoSchedule", "None"];
 
 /** @type {any} */
 let state = null;
@@ -21,7 +20,7 @@ let answer = null;
 /** @type {any} */
 let asked = null;
 let moment = 0, horizon = 60, playing = 0, turn = 0;
-/** The question that is being simulated. @type {{job: string, abort: AbortController, timer: number} | null} */
+/** The question that is being simulated. @type {Job | null} */
 let running = null;
 /** What the form said last. @type {Record<string, string | null>} */
 let said = {};
@@ -29,6 +28,8 @@ const BARS = [["bar-later", "still tolerated"], ["bar-leave", "terminating"], ["
 const LOOPS = 5, LANES = 60, GROUPS = 20;
 /** @type {Record<string, HTMLElement>} */
 let parts = {};
+/** @type {import("./change.js").ChangeForm} */
+let form;
 /** The width that the stops were drawn for. */
 let drawnFor = 0;
 
@@ -40,37 +41,15 @@ async function draw(main, now) {
   const frozen = isFrozen ? frozenData().whatIf : null;
   /** @type {Record<string, any>} */
   const query = { ...(frozen ? asQuery(frozen.question) : route().query.change ? {} : said), ...route().query };
-  const text = (/** @type {string} */ name, /** @type {string} */ label, /** @type {Record<string, any>} */ more = {}) =>
-    h("label", { "data-for": name }, label, h("input", { name, value: query[name] || "", autocomplete: "off", spellcheck: "false", onchange: edited, ...more }));
-  const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ options) => {
-    const select = h("select", { name, onchange: edited }, options.map(([value, words]) => h("option", { value }, words)));
-    const wanted = query[name] || options[0][0];
-    /** @type {HTMLSelectElement} */ (select).value = options.some(([value]) => value === wanted) ? wanted : options[0][0];
-    return h("label", { "data-for": name }, label, select);
-  };
-  const labels = new Set(state.nodes.flatMap((/** @type {any} */ node) => Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)));
+  form = changeForm(state, query, { kinds: KINDS, button: "Simulate", force: ["drain"], edited, submit: () => simulate(true) });
   parts = {
-    form: h("form.form.card", { "aria-label": "The change", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); simulate(); } },
-      choice("change", "What", KINDS),
-      text("nodes", "Nodes: names, a selector like pool=spot, or *", { list: "known-nodes", placeholder: "*" }),
-      h("datalist", { id: "known-nodes" }, [...state.nodes.map((/** @type {any} */ node) => node.name), ...labels].slice(0, 400).map((value) => h("option", { value }))),
-      text("selector", "Devices: driver/pool/device, or driver=…,pool=…", { placeholder: "gpu.example.com/node-0/*" }),
-      text("key", "Taint key", { list: "known-keys" }),
-      h("datalist", { id: "known-keys" }, state.taintKeys.map((/** @type {string} */ value) => h("option", { value }))),
-      text("value", "Value"),
-      choice("effect", "Effect", EFFECTS.map((each) => [each, each])),
-      choice("deviceEffect", "Effect", DEVICE_EFFECTS.map((each) => [each, each])),
-      text("gates", "Gates", { placeholder: state.gateNames.length ? `${state.gateNames[0]}=false` : "" }),
-      h("label.check", { "data-for": "force" }, h("input", { type: "checkbox", name: "force", onchange: edited }), "Also pods that no controller makes again"),
-      h("button.primary", { type: "submit" }, "Simulate")),
+    form: form.form,
     slider: h("div.card", { hidden: true }), result: h("div", { "aria-live": "polite" }), reality: h("div.card", { hidden: true }),
   };
-  if (!query.key && state.taintKeys.length) input("key").value = guessKey();
   if (!isFrozen && !state.nodes.length) return empty(main);
   main.replaceChildren(h("section.screen", { "aria-label": "What would a change do" },
     h("div.split", null, parts.form, h("div.form", null, parts.slider, parts.reality, parts.result))));
   new ResizeObserver(() => { if (stops && !parts.slider.hidden && sliderRoom() !== drawnFor) drawSlider(); }).observe(parts.slider);
-  fields();
   if (isFrozen && !frozen) {
     parts.result.replaceChildren(h("p.cannot", null, "This file shows no change: weir ui -o report.html --what-if 'drain node-7' writes one that does."));
     return;
@@ -84,12 +63,9 @@ async function draw(main, now) {
 /** Say what to do where there is nothing to ask about. @param {HTMLElement} main */
 function empty(main) {
   parts.form.remove();
-  main.replaceChildren(h("section.screen.pad", { "aria-label": "What would a change do" },
-    h("h2", null, "This cluster has no nodes"),
-    h("p", null, "A change is simulated on the nodes and pods of a cluster. To have some:"),
-    h("ul", null,
-      h("li", null, "add nodes to this one: ", h("code", null, state.live ? "weir node add --count 3" : "a dump needs its nodes, too")),
-      h("li", null, "or write down a cluster you run and look at that: ", h("code", null, "weir snapshot && weir ui --cluster snapshot.json.gz")))));
+  main.replaceChildren(h("section.screen", { "aria-label": "What would a change do" }, emptyState("This cluster has no nodes",
+    "A change is simulated on the nodes and pods of a cluster. To have some:",
+    [state.live ? ["add nodes to this cluster", "weir node add --count 3"] : ["add nodes to the dump", "kubectl get nodes,pods,pv,pvc -A -o yaml"], SNAPSHOT])));
 }
 
 /** @param {any} now */
@@ -109,55 +85,16 @@ function asQuery(question) {
     nodes: nodes.all ? "*" : nodes.selector || (nodes.names || []).join(" ") };
 }
 
-/** @param {string} name @returns {HTMLInputElement} */
-function input(name) {
-  return /** @type {HTMLInputElement} */ (parts.form.querySelector(`[name="${name}"]`));
-}
-
-function guessKey() {
-  return state.taintKeys.find((/** @type {string} */ key) => !key.startsWith("node.kubernetes.io/")) || state.taintKeys[0];
-}
-
-function fields() {
-  const kind = input("change").value, device = kind === "apply";
-  /** @type {Record<string, boolean>} */
-  const wanted = {
-    change: true, nodes: !device && kind !== "gates", selector: device, key: kind === "taint" || kind === "untaint" || device,
-    value: kind === "taint" || device, effect: kind === "taint" || kind === "untaint", deviceEffect: device, gates: kind === "gates", force: kind === "drain",
-  };
-  for (const each of parts.form.querySelectorAll("[data-for]")) {
-    /** @type {HTMLElement} */ (each).hidden = !wanted[/** @type {HTMLElement} */ (each).dataset.for || ""];
-  }
-}
-
-/** @returns {Promise<any>} */
-async function question() {
-  const kind = input("change").value, value = (/** @type {string} */ name) => input(name).value.trim();
-  if (kind === "gates") return { change: kind, gates: value("gates") };
-  if (kind === "apply") {
-    const taint = `${value("key")}${value("value") ? "=" + value("value") : ""}:${value("deviceEffect")}`;
-    const made = await send("rule", { selector: value("selector"), taint, allDevices: !value("selector") });
-    if (made.cannotSay) throw new Error(made.cannotSay);
-    return { change: kind, rule: made.rule };
-  }
-  const words = value("nodes");
-  const nodes = !words || words === "*" ? { all: true } : /[=!]/.test(words) ? { selector: words } : { names: words.split(/[\s,]+/) };
-  const body = { change: kind, nodes, ...(kind === "drain" && input("force").checked ? { force: true } : {}) };
-  if (kind === "taint") return { ...body, key: value("key"), value: value("value"), effect: value("effect") };
-  if (kind === "untaint") return { ...body, key: value("key"), effect: value("effect") };
-  return body;
-}
-
 /** Take in what the form says: the values that matter are counted at once, nothing is simulated. @param {Event | null} [event] */
 async function edited(event) {
-  fields();
+  form.fields();
   if (!event || event.type !== "opened") keepAddress({ draft: "1" });
   const mine = ++turn;
   try {
     await countStops(mine);
     if (mine !== turn) return;
     if (answer && parts.result.childElementCount) outdated("The change is another one now.");
-    else if (!running) parts.result.replaceChildren(h("p.quiet.pad", null, "Choose a change and press Simulate: a copy of the cluster lives through it, nothing is written."));
+    else if (!running) parts.result.replaceChildren(h("p.quiet.pad", null, "Choose a change and press Simulate: it is simulated on a copy of the cluster, nothing is written."));
   } catch (error) {
     if (mine === turn) failed(/** @type {Error} */ (error));
   }
@@ -165,18 +102,17 @@ async function edited(event) {
 
 /** @param {Record<string, string | null>} more */
 function keepAddress(more) {
-  const names = ["change", "nodes", "selector", "key", "value", "effect", "deviceEffect", "gates"];
-  said = { ...Object.fromEntries(names.map((name) => [name, input(name).value || null])), ...more };
+  said = { ...form.words(), ...more };
   remember(said);
 }
 
 /** Fetch the stops of the slider for what the form says, and return the question. @param {number} mine @returns {Promise<any>} */
 async function countStops(mine) {
-  let body = await question();
+  let body = await form.question();
   stops = body.change === "taint" && body.key ? await send("ticks", body) : null;
   if (stops && !body.value && stops.ticks.length) {
-    input("value").value = stops.ticks[Math.floor(stops.ticks.length / 2)].value;
-    body = await question();
+    form.input("value").value = stops.ticks[Math.floor(stops.ticks.length / 2)].value;
+    body = await form.question();
   }
   if (mine === turn) drawSlider();
   return body;
@@ -191,26 +127,28 @@ function failed(error) {
 /** Say that the answer below is not about what there is now. @param {string} why */
 function outdated(why) {
   if (parts.result.querySelector("#outdated")) return;
-  parts.result.prepend(h("p.warn.card", { id: "outdated", role: "status" }, `${why} What is shown is of before. `, h("button.small", { type: "button", onclick: simulate }, "Simulate")));
+  parts.result.prepend(h("p.warn.card", { id: "outdated", role: "status" }, `${why} What is shown is of before. `, h("button.small", { type: "button", onclick: () => simulate(true) }, "Simulate")));
 }
 
-async function simulate() {
-  fields();
+/** @param {boolean} [scroll] whether to go to the answer, where the form hides it */
+async function simulate(scroll = false) {
+  form.fields();
   cancel();
   const mine = ++turn;
-  const job = { job: `${Date.now()}-${Math.random().toString(36).slice(2)}`, abort: new AbortController(), timer: 0 };
-  running = job;
+  const job = running = new Job();
   showProgress();
+  if (scroll && innerWidth <= 900) parts.result.scrollIntoView();
   try {
     const body = await countStops(mine);
     if (running !== job) return;
     if (isShown()) keepAddress({ draft: null });
-    const found = await send("what-if", isFrozen ? body : { ...body, job: job.job }, job.abort.signal);
+    const found = await job.send("what-if", body);
     if (running !== job) return;
     [answer, asked] = [found, body];
     moment = isShown() ? Math.max(0, Number(route().query.t) || 0) : 0;
     ended();
     drawAnswer();
+    if (scroll && innerWidth <= 900) parts.result.scrollIntoView();
   } catch (error) {
     if (running !== job) return;
     ended();
@@ -218,24 +156,14 @@ async function simulate() {
   }
 }
 
-/** Show how far the simulation is, with a button that ends it. The other screens can be used meanwhile. */
 function showProgress() {
-  const bar = /** @type {HTMLProgressElement} */ (h("progress", { max: 1, "aria-label": "Simulation" }));
-  const words = h("span.quiet", { role: "status" }, "A copy of the cluster lives through it …");
-  parts.result.replaceChildren(h("div.card.row", { id: "simulating" }, words, bar, h("button.small", { type: "button", id: "cancel", onclick: () => { cancel(); stopped(); } }, "Cancel")));
-  const job = running;
-  if (!job || isFrozen) return;
-  clearInterval(job.timer);
-  job.timer = window.setInterval(async () => {
-    const now = await ask("progress", { job: job.job }).catch(() => null);
-    if (running !== job || !now || !now.total) return;
-    bar.value = now.done / now.total;
-    words.textContent = `A copy of the cluster lives through it, with the change and without: ${Math.round(100 * now.done / now.total)} %`;
-  }, 300);
+  if (running) running.show(parts.result, "Simulating on a copy of the cluster …",
+    (now) => `Simulating on a copy of the cluster, with the change and without: ${Math.round(100 * now.done / now.total)} %`,
+    () => { running = null; stopped(); });
 }
 
 function ended() {
-  if (running) clearInterval(running.timer);
+  if (running) running.end();
   running = null;
 }
 
@@ -246,11 +174,8 @@ function isShown() {
 
 /** End the simulation that runs. */
 function cancel() {
-  const job = running;
-  if (!job) return;
-  ended();
-  job.abort.abort();
-  if (!isFrozen) send("cancel", { job: job.job }).catch(() => null);
+  if (running) running.cancel();
+  running = null;
 }
 
 function stopped() {
@@ -264,7 +189,7 @@ function stopped() {
 function drawSlider() {
   parts.slider.hidden = !stops || !stops.ticks.length;
   if (parts.slider.hidden || !isShown()) return;
-  const ticks = stops.ticks, value = input("value").value;
+  const ticks = stops.ticks, value = form.input("value").value;
   const found = ticks.findIndex((/** @type {any} */ each) => each.value === value);
   const at = found >= 0 ? found : 0;
   drawnFor = sliderRoom();
@@ -282,25 +207,30 @@ function drawSlider() {
     }
     if (tick.thresholds.length) picture.append(s("path", { d: `M${index * each + each / 2 - 4} ${tall + 9} l4 -6 l4 6 z`, fill: "currentColor" }));
     if (index === at || (index % labels === 0 && Math.abs(index - at) >= labels)) {
-      picture.append(s("text" + (index === at ? ".strong" : ""), { x: index * each + each / 2, y: tall + 24, "text-anchor": "middle" }, tick.value));
+      const half = tick.value.length * 3.5 + 1, middle = index * each + each / 2;  // a word at an edge stays inside
+      picture.append(s("text" + (index === at ? ".strong" : ""), { x: Math.max(half, Math.min(wide - half, middle)), y: tall + 24, "text-anchor": "middle" }, tick.value));
     }
   });
   const tick = ticks[at];
   const slide = h("input", {
-    type: "range", min: 0, max: ticks.length - 1, step: 1, value: at, "aria-label": `Value of ${input("key").value}`,
+    type: "range", min: 0, max: ticks.length - 1, step: 1, value: at, "aria-label": `Value of ${form.input("key").value}`,
     "aria-valuetext": `${tick.value}: ${tick.stay} stay, ${tick.leave} evicted at once, ${tick.later} evicted later`,
-    oninput: (/** @type {Event} */ e) => { input("value").value = ticks[Number(/** @type {HTMLInputElement} */ (e.target).value)].value; drawSlider(); },
+    oninput: (/** @type {Event} */ e) => { form.input("value").value = ticks[Number(/** @type {HTMLInputElement} */ (e.target).value)].value; drawSlider(); },
     onchange: () => { if (answer || running) simulate(); else keepAddress({ draft: "1" }); },
   });
   slide.style.width = `${wide}px`;
+  slide.hidden = ticks.length < 2;
+  const hidden = stops.values - ticks.length;
   const had = document.activeElement && parts.slider.contains(document.activeElement);
   parts.slider.replaceChildren(
     h("div.numbers", { id: "live-counts" },
-      number(h("bdi", null, `${input("key").value}=${tick.value}`), found >= 0 ? "on " + counted(stops.nodes, "node") : "nearest value that matters"),
+      number(h("bdi", null, `${form.input("key").value}=${tick.value}`), found >= 0 ? "on " + counted(stops.nodes, "node") : "nearest value that matters"),
       number(tick.stay, `${SHAPES.stay} stay`), number(tick.later, `${SHAPES.later} evicted later`), number(tick.leave, `${SHAPES.leave} evicted at once`)),
     h("p.quiet", null, `Of the ${counted(stops.pods, "pod")} on ${stops.nodes === 1 ? "this node" : "these nodes"} now, by this taint alone; without what happens to them anyway or afterwards.`),
     picture, slide,
-    h("p.quiet", null, tick.thresholds.length ? `A threshold: ${tick.thresholds.slice(0, 4).join(", ")}` : "▲ marks values that tolerations name; between two stops nothing changes."));
+    h("p.quiet", null, tick.thresholds.length ? `A threshold: ${tick.thresholds.slice(0, 4).join(", ")}` : ticks.length < 2 ? "No toleration names another value of this key."
+      : `▲ marks values that tolerations name${hidden ? "" : "; between two stops nothing changes"}.`,
+      hidden ? ` ${counted(ticks.length, "value")} of ${stops.values.toLocaleString("en")} that matter are shown.` : ""));
   if (had) /** @type {HTMLElement} */ (slide).focus();
 }
 
@@ -308,11 +238,6 @@ function drawSlider() {
 function sliderRoom() {
   const style = getComputedStyle(parts.slider);
   return parts.slider.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-}
-
-/** @param {any} value @param {string} words */
-function number(value, words) {
-  return h("div.number", null, h("b", null, value), h("span", null, words));
 }
 
 // ── the answer ──

@@ -1,5 +1,8 @@
 // How each verdict looks: a colour, a shape and a word; never the colour alone.
 
+/** How to look at another cluster, for screens that are empty. @type {[string, string]} */
+export const SNAPSHOT = ["or take a snapshot of a cluster that runs, and look at that", "weir snapshot && weir ui --cluster snapshot.json.gz"];
+
 /** @type {Record<string, {shape: string, word: string, long: string}>} */
 export const VERDICTS = {
   fits: { shape: "✓", word: "fits", long: "fits on all of these nodes" },

@@ -7,15 +7,15 @@ what was invalid before.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Final
 
-from weir.validate import field
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import same, validate_object_meta, validate_object_meta_update
+from weir.validate.certificates import validate_signer_name
 from weir.validate.certificates.pkcs10 import RequestError, read_certificate, read_request
-from weir.validate.certificates.signer_names import validate_signer_name
-from weir.validate.field import Context, Document, Enum, Errors
-from weir.validate.meta import same, validate_object_meta, validate_object_meta_update
+from weir.validate.conditions import STATUSES
+from weir.validate.core.config_map import decoded
 from weir.values.names import check_path_segment
 from weir.values.pem import pem_blocks
 from weir.values.quoting import quote
@@ -31,7 +31,6 @@ USAGES: Final = frozenset(
     }
 )  # fmt: skip
 _CONDITIONS: Final = "status.conditions"
-_STATUSES: Final = ("False", "True", "Unknown")
 _EXCLUSIVE: Final = "Approved and Denied conditions are mutually exclusive"
 MIN_EXPIRATION_SECONDS: Final = 600
 
@@ -63,7 +62,7 @@ def _handwritten(new: Document, old: Document | None, context: Context) -> Error
 def _validate_spec(spec: Document, before: Document, *, is_new: bool) -> Errors:
     request = spec.get("request") or ""
     try:
-        problem = read_request(_bytes(request)).signature_problem()
+        problem = read_request(decoded(request)).signature_problem()
     except RequestError as error:
         problem = str(error)
     if problem:
@@ -100,11 +99,8 @@ def _validate_conditions(conditions: list[Document], before: list[Document] | No
         kind, status = condition.get("type") or "", condition.get("status") or ""
         if not kind and "" not in had:
             yield field.required(f"{_CONDITIONS}[{i}].type")
-        allowed = ("True",) if kind in (APPROVED, DENIED, FAILED) else _STATUSES
-        if not status:
-            yield field.required(f"{_CONDITIONS}[{i}].status")
-        elif status not in allowed:
-            yield field.not_supported(f"{_CONDITIONS}[{i}].status", status, allowed)
+        allowed = ("True",) if kind in (APPROVED, DENIED, FAILED) else STATUSES
+        yield from field.required_one_of(f"{_CONDITIONS}[{i}].status", status, allowed)
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(kind)
         if other in seen and not (APPROVED in had and DENIED in had):
             yield from field.covered([field.invalid(_CONDITIONS, Enum(kind), _EXCLUSIVE)])
@@ -167,11 +163,4 @@ def _of_type(document: Document, kind: str) -> list[Document]:
 
 
 def _certificate(document: Document) -> bytes:
-    return _bytes((document.get("status") or {}).get("certificate") or "")
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return base64.b64decode(text)
-    except (binascii.Error, ValueError):  # decoding refused such a document before
-        return b""
+    return decoded((document.get("status") or {}).get("certificate") or "")

@@ -11,10 +11,10 @@ from typing import Final
 
 from cryptography import x509
 
+from weir.fields.field import Context, Document, Errors, invalid, too_long
+from weir.fields.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
+from weir.validate.certificates import validate_signer_name
 from weir.validate.certificates.pkcs10 import read_certificate
-from weir.validate.certificates.signer_names import validate_signer_name
-from weir.validate.field import Context, Document, Errors, invalid, too_long
-from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.values.names import Messages, byte_length, check_dns1123_subdomain
 from weir.values.pem import pem_blocks
 

@@ -7,8 +7,6 @@ ends the check. `validate_issuance` takes the time, because notBefore is compare
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,19 +15,20 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from weir.validate import field
-from weir.validate.certificates.pkcs10 import RequestError, read_certificate, read_der
-from weir.validate.certificates.signer_names import is_kubernetes_signer, validate_signer_name
-from weir.validate.conditions import validate_conditions
-from weir.validate.field import Context, Document, Enum, Errors, FieldError
-from weir.validate.gonames import go_struct
-from weir.validate.meta import (
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors, FieldError
+from weir.fields.meta import (
     ANNOTATIONS_MAX_BYTES,
     IMMUTABLE,
     same,
     validate_object_meta,
     validate_object_meta_update,
 )
+from weir.validate.certificates import is_kubernetes_signer, validate_signer_name
+from weir.validate.certificates.pkcs10 import RequestError, read_certificate, read_der
+from weir.validate.conditions import validate_conditions
+from weir.validate.core.config_map import decoded
+from weir.validate.gonames import go_struct
 from weir.values.names import byte_length, check_dns1123_subdomain, check_label_key
 from weir.values.pem import PemBlock, pem_blocks
 
@@ -83,7 +82,7 @@ def _validate_spec(spec: Document) -> Errors:
         yield field.invalid(
             "spec.maxExpirationSeconds", seconds, f"must be in the range [{MIN_SECONDS}, {most}]"
         )
-    stub = _bytes(spec.get("stubPKCS10Request"))
+    stub = decoded(spec.get("stubPKCS10Request"))
     if stub:
         yield from _validate_stub(stub)
     else:
@@ -201,7 +200,7 @@ def _validate_issued(status: Document, spec: Document, now: datetime) -> Errors:
     problems = list(_validate_names(leaf))
     yield from problems
     try:
-        wanted = read_der(_bytes(spec.get("stubPKCS10Request"))).parsed.public_key()
+        wanted = read_der(decoded(spec.get("stubPKCS10Request"))).parsed.public_key()
     except RequestError:
         yield field.invalid(_STUB, field.OMITTED, "must be a valid PKCS#10 CSR")
         return
@@ -299,10 +298,3 @@ def _later_problem(blocks: list[PemBlock], chain: str) -> FieldError | None:
 
 def _key_bytes(key: CertificatePublicKeyTypes) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-def _bytes(text: str | None) -> bytes:
-    try:
-        return base64.b64decode(text or "")
-    except (binascii.Error, ValueError):  # decoding refused such a document before
-        return b""

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from weir.validate import field
-from weir.validate.core.node_selector import validate_node_selector, validate_node_selector_term
-from weir.validate.field import Document, Errors
-from weir.validate.label_selector import validate_label_selector
+from weir.fields import field
+from weir.fields.field import Document, Errors
 from weir.validate.ratchet import Options
+from weir.validate.selectors import (
+    validate_label_selector,
+    validate_node_selector,
+    validate_node_selector_term,
+)
 from weir.values.names import check_dns1123_label, check_label_key
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -130,9 +133,7 @@ def _validate_spread(constraint: Document, at: str, *, again: bool) -> Errors:
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             yield field.invalid(f"{at}.minDomains", domains, detail)
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        policy = constraint.get(name)
-        if policy is not None and policy not in _POLICIES:
-            yield field.not_supported(f"{at}.{name}", policy, _POLICIES)
+        yield from field.one_of(f"{at}.{name}", constraint.get(name), _POLICIES)
     yield from _validate_spread_keys(constraint, at)
     yield from validate_label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
 

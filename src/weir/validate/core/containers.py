@@ -1,7 +1,8 @@
-"""Validation of containers: regular, init and ephemeral.
+"""Validation of containers, regular, init and ephemeral, and of their probes and lifecycle handlers.
 
 Spec: apiserver.md 13 (the rows of `spec.containers`), core.md 2.13 "Order of spec checks". The three lists share one
-set of rules; each adds its own. Resources, environment, probes and volumes have their own modules.
+set of rules; each adds its own. Absent numbers of a probe mean their defaults; successThreshold of a liveness or
+startup probe must be 1. Resources, environment and volumes have their own modules.
 """
 
 from __future__ import annotations
@@ -10,12 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weir.validate.core.environment import validate_env, validate_env_from
-from weir.validate.core.probes import PORT_RANGE, validate_lifecycle, validate_probe
-from weir.validate.core.resources import validate_container_resources
-from weir.validate.core.security_context import validate_security_context
-from weir.validate.core.volumes import validate_local_path
-from weir.validate.field import (
+from weir.fields.field import (
     Document,
     Errors,
     duplicate,
@@ -24,9 +20,94 @@ from weir.validate.field import (
     invalid,
     not_found,
     not_supported,
+    one_of,
     required,
+    required_one_of,
+    required_well_formed,
+    unique,
 )
-from weir.values.names import check_dns1123_label, check_port_name
+from weir.validate.core.environment import validate_env, validate_env_from
+from weir.validate.core.resources import validate_container_resources
+from weir.validate.core.security_context import validate_security_context
+from weir.validate.core.volumes import validate_local_path
+from weir.validate.numbers import NOT_NEGATIVE, PORT_RANGE, validate_port_reference
+from weir.values.names import check_dns1123_label, check_http_header, check_port_name
+
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
+
+
+def validate_probe(probe: Document, at: str, *, kind: str, grace_seconds: int | None) -> Errors:
+    """Yield what is wrong with a probe; *kind* is `liveness`, `readiness` or `startup`."""
+    yield from _validate_handler(probe, at, _HANDLERS)
+    for name in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        if (probe.get(name) or 0) < 0:
+            yield invalid(f"{at}.{name}", probe[name], NOT_NEGATIVE)
+    own_grace = probe.get("terminationGracePeriodSeconds")
+    if own_grace is not None and own_grace <= 0:
+        yield invalid(f"{at}.terminationGracePeriodSeconds", own_grace, "must be greater than 0")
+    if kind == "readiness":
+        if own_grace is not None:
+            yield invalid(
+                f"{at}.terminationGracePeriodSeconds", own_grace, "must not be set for readinessProbes"
+            )
+    elif probe.get("successThreshold") not in (None, 0, 1):
+        yield invalid(f"{at}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def validate_lifecycle(lifecycle: Document, at: str, grace_seconds: int | None) -> Errors:
+    """Yield what is wrong with the hooks of a container."""
+    for name in ("postStart", "preStop"):
+        if (handler := lifecycle.get(name)) is not None:
+            yield from _validate_handler(
+                handler, f"{at}.{name}", ("exec", "httpGet", "tcpSocket", "sleep"), grace_seconds
+            )
+
+
+def _validate_handler(
+    handler: Document, at: str, known: tuple[str, ...], grace_seconds: int | None = None
+) -> Errors:
+    given = [name for name in known if handler.get(name) is not None]
+    for i, name in enumerate(given):
+        if i:
+            yield forbidden(f"{at}.{name}", "may not specify more than 1 handler type")
+            continue
+        action, where = handler[name], f"{at}.{name}"
+        if name == "exec":
+            if not action.get("command"):
+                yield required(f"{where}.command")
+        elif name == "httpGet":
+            yield from _validate_http_get(action, where)
+        elif name == "tcpSocket":
+            yield from validate_port_reference(action.get("port"), f"{where}.port")
+        elif name == "sleep":
+            seconds = action.get("seconds") or 0
+            if grace_seconds is not None and not 0 <= seconds <= grace_seconds:
+                detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
+                yield invalid(where, seconds, detail)
+        elif name == "grpc":
+            port = action.get("port") or 0
+            if not 1 <= port <= 65535:
+                yield invalid(f"{where}.port", port, PORT_RANGE)
+    if not given:
+        yield required(at, "must specify a handler type")
+
+
+def _validate_http_get(action: Document, at: str) -> Errors:
+    if "path" in action and not action["path"]:
+        yield required(f"{at}.path")
+    yield from validate_port_reference(action.get("port"), f"{at}.port")
+    if action.get("scheme") not in (None, "", "HTTP", "HTTPS"):
+        yield not_supported(f"{at}.scheme", action["scheme"], ("HTTP", "HTTPS"))
+    for header in action.get("httpHeaders") or ():
+        name = header.get("name") or ""
+        yield from each_invalid(f"{at}.httpHeaders", name, check_http_header(name))
+
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
@@ -59,9 +140,7 @@ def validate_containers(containers: list[Document], at: str, pod: PodContext) ->
         where = f"{at}[{i}]"
         yield from _validate_container(container, where, pod)
         name = container.get("name") or ""
-        if name in names:
-            yield duplicate(f"{where}.name", name)
-        names.add(name)
+        yield from unique(name, names, f"{where}.name")
         yield from _validate_hooks(container, where, pod)
         if container.get("restartPolicy") is not None:
             yield from _validate_restart_policy(container["restartPolicy"], f"{where}.restartPolicy")
@@ -118,9 +197,7 @@ def validate_ephemeral_containers(
         where = f"{at}[{i}]"
         yield from _validate_container(container, where, pod)
         name = container.get("name") or ""
-        if name in names:
-            yield duplicate(f"{where}.name", name)
-        names.add(name)
+        yield from unique(name, names, f"{where}.name")
         target = container.get("targetContainerName")
         if target and target not in targets:
             yield not_found(f"{where}.targetContainerName", target)
@@ -139,11 +216,7 @@ def validate_ephemeral_containers(
 def _validate_container(container: Document, at: str, pod: PodContext) -> Errors:
     """Yield what is wrong with one container, whatever list it is in."""
     get = container.get
-    name = get("name")
-    if not name:
-        yield required(f"{at}.name")
-    elif messages := check_dns1123_label(name):
-        yield from each_invalid(f"{at}.name", name, messages)
+    yield from required_well_formed(f"{at}.name", get("name"), check_dns1123_label)
     if not get("image"):
         yield required(f"{at}.image")
     if get("terminationMessagePolicy") not in _FINE_MESSAGE_POLICIES:
@@ -205,18 +278,9 @@ def _validate_resize_policies(policies: list[Document], at: str) -> Errors:
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         resource = policy.get("resourceName") or ""
-        if resource in seen:
-            yield duplicate(f"{at}[{i}]", resource)
-        seen.add(resource)
-        if not resource:
-            yield required(at)
-        elif resource not in ("cpu", "memory"):
-            yield not_supported(at, resource, ("cpu", "memory"))
-        restart = policy.get("restartPolicy") or ""
-        if not restart:
-            yield required(at)
-        elif restart not in ("NotRequired", "RestartContainer"):
-            yield not_supported(at, restart, ("NotRequired", "RestartContainer"))
+        yield from unique(resource, seen, f"{at}[{i}]")
+        yield from required_one_of(at, resource, ("cpu", "memory"))
+        yield from required_one_of(at, policy.get("restartPolicy"), ("NotRequired", "RestartContainer"))
 
 
 def _validate_ports(ports: list[Document], at: str) -> Errors:
@@ -236,8 +300,7 @@ def _validate_ports(ports: list[Document], at: str) -> Errors:
             yield invalid(f"{at}[{i}].containerPort", container_port, PORT_RANGE)
         if host_port and not 1 <= host_port <= 65535:
             yield invalid(f"{at}[{i}].hostPort", host_port, PORT_RANGE)
-        if (protocol := port.get("protocol") or "TCP") not in _PROTOCOLS:
-            yield not_supported(f"{at}[{i}].protocol", protocol, _PROTOCOLS)
+        yield from one_of(f"{at}[{i}].protocol", port.get("protocol") or "TCP", _PROTOCOLS)
 
 
 def _validate_host_ports(containers: list[Document], at: str, first: int = 0) -> Errors:
@@ -247,9 +310,7 @@ def _validate_host_ports(containers: list[Document], at: str, first: int = 0) ->
             if not (number := port.get("hostPort")):
                 continue
             text = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
-            if text in taken:
-                yield duplicate(f"{at}[{c}].ports[{p}].hostPort", text)
-            taken.add(text)
+            yield from unique(text, taken, f"{at}[{c}].ports[{p}].hostPort")
 
 
 def _validate_mounts(mounts: list[Document], container: Document, at: str, pod: PodContext) -> Errors:
@@ -276,8 +337,7 @@ def _validate_mounts(mounts: list[Document], container: Document, at: str, pod: 
         # Upstream forgets the subscript from here on.
         yield from _validate_sub_paths(mount, at, f"{at}[{i}]")
         propagation = mount.get("mountPropagation")
-        if propagation is not None and propagation not in _PROPAGATIONS:
-            yield not_supported(f"{at}.mountPropagation", propagation, _PROPAGATIONS)
+        yield from one_of(f"{at}.mountPropagation", propagation, _PROPAGATIONS)
         if propagation == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"
             yield forbidden(f"{at}.mountPropagation", detail)

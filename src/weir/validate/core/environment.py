@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from weir.fields import field
+from weir.fields.field import Document, Errors
 from weir.validate.core.resources import amount
-from weir.validate.field import Document, Errors, each_invalid, invalid, not_found, not_supported, required
 from weir.values.names import (
     check_config_key,
     check_dns1123_label,
@@ -56,11 +57,9 @@ _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKey
 def validate_env(variables: list[Document], at: str) -> Errors:
     """Yield what is wrong with the variables of a container."""
     for i, variable in enumerate(variables):
-        name = variable.get("name") or ""
-        if not name:
-            yield required(f"{at}[{i}].name")
-        elif messages := check_environment_name(name):
-            yield from each_invalid(f"{at}[{i}].name", name, messages)
+        yield from field.required_well_formed(
+            f"{at}[{i}].name", variable.get("name") or "", check_environment_name
+        )
         if (source := variable.get("valueFrom")) is not None:
             yield from _validate_value_from(source, bool(variable.get("value")), f"{at}[{i}].valueFrom")
 
@@ -77,40 +76,39 @@ def _validate_value_from(source: Document, has_value: bool, at: str) -> Errors:
             yield from _validate_file_key(reference, where)
         else:
             referred = reference.get("name") or ""
-            yield from each_invalid(f"{where}.name", referred, check_dns1123_subdomain(referred))
+            yield from field.each_invalid(f"{where}.name", referred, check_dns1123_subdomain(referred))
             if not reference.get("key"):
-                yield required(f"{where}.key")
+                yield field.required(f"{where}.key")
             else:
-                yield from each_invalid(f"{where}.key", reference["key"], check_config_key(reference["key"]))
+                yield from field.each_invalid(
+                    f"{where}.key", reference["key"], check_config_key(reference["key"])
+                )
     if not sources:
-        yield invalid(
+        yield field.invalid(
             at,
             "",
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
         )
     elif has_value:
-        yield invalid(at, "", "may not be specified when `value` is not empty")
+        yield field.invalid(at, "", "may not be specified when `value` is not empty")
     elif len(sources) > 1:
-        yield invalid(at, "", "may not have more than one field specified at a time")
+        yield field.invalid(at, "", "may not have more than one field specified at a time")
 
 
 def _validate_file_key(reference: Document, at: str) -> Errors:
     if not reference.get("key"):
-        yield required(f"{at}.key")
-    volume = reference.get("volumeName") or ""
-    if not volume:
-        yield required(f"{at}.volumeName")
-    else:
-        yield from each_invalid(f"{at}.volumeName", volume, check_dns1123_label(volume))
+        yield field.required(f"{at}.key")
+    yield from field.required_well_formed(
+        f"{at}.volumeName", reference.get("volumeName") or "", check_dns1123_label
+    )
     if not reference.get("path"):
-        yield required(f"{at}.path")
+        yield field.required(f"{at}.path")
     path = reference.get("path") or ""
     if path.startswith("/"):
-        yield invalid(f"{at}.path", path, "must be a relative path")
+        yield field.invalid(f"{at}.path", path, "must be a relative path")
     if ".." in path.split("/"):
-        yield invalid(f"{at}.path", path, "must not contain '..'")
-    if key := reference.get("key"):
-        yield from each_invalid(f"{at}.key", key, check_environment_name(key))
+        yield field.invalid(f"{at}.path", path, "must not contain '..'")
+    yield from field.well_formed(f"{at}.key", reference.get("key") or None, check_environment_name)
 
 
 def validate_file_volumes(spec: Document, at: str, volumes: Collection[str]) -> Errors:
@@ -121,7 +119,7 @@ def validate_file_volumes(spec: Document, at: str, volumes: Collection[str]) -> 
                 reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
                 if reference is not None and (reference.get("volumeName") or "") not in volumes:
                     where = f"{at}.{name}[{c}].env[{v}].valueFrom.fileKeyRef.volumeName"
-                    yield not_found(where, reference.get("volumeName") or "")
+                    yield field.not_found(where, reference.get("volumeName") or "")
 
 
 _DIVISORS: Final = {
@@ -144,43 +142,43 @@ def _validate_divisor(reference: Document, at: str) -> Errors:
             else {"ephemeral-storage": "local ephemeral storage"}.get(kind, kind)
         )
         detail = f"only divisor's values {listed} are supported with the {what} resource"
-        yield invalid(f"{at}.divisor", resource, detail)
+        yield field.invalid(f"{at}.divisor", resource, detail)
 
 
 def validate_field_ref(reference: Document, at: str, fields: tuple[str, ...]) -> Errors:
     """Yield what is wrong with a reference to a field of the pod; *fields* may be referred to here."""
     if "apiVersion" in reference and not reference["apiVersion"]:
-        yield required(f"{at}.apiVersion")
+        yield field.required(f"{at}.apiVersion")
         return
     path = reference.get("fieldPath") or ""
     if not path:
-        yield required(f"{at}.fieldPath")
+        yield field.required(f"{at}.fieldPath")
         return
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript:
         where, key = subscript.groups()
         checked = key.lower() if where.endswith("annotations") else key
-        yield from each_invalid(at, key, check_label_key(checked))
+        yield from field.each_invalid(at, key, check_label_key(checked))
     elif path not in _KNOWN_LABELS:
-        yield invalid(
+        yield field.invalid(
             f"{at}.fieldPath", path, f"error converting fieldPath: field label not supported: {path}"
         )
     elif path not in fields:
-        yield not_supported(f"{at}.fieldPath", path, sorted(fields))
+        yield field.not_supported(f"{at}.fieldPath", path, sorted(fields))
 
 
 def validate_resource_field_ref(reference: Document, at: str, *, needs_container: bool) -> Errors:
     """Yield what is wrong with a reference to a container's resource."""
     if needs_container and not reference.get("containerName"):
-        yield required(f"{at}.containerName")
+        yield field.required(f"{at}.containerName")
     elif not reference.get("resource"):
-        yield required(f"{at}.resource")
+        yield field.required(f"{at}.resource")
     else:
         resource: str = reference["resource"]
         if resource not in _RESOURCES and not resource.startswith(
             ("limits.hugepages-", "requests.hugepages-")
         ):
-            yield not_supported(f"{at}.resource", resource, _RESOURCES)
+            yield field.not_supported(f"{at}.resource", resource, _RESOURCES)
         else:
             yield from _validate_divisor(reference, at)
 
@@ -188,15 +186,16 @@ def validate_resource_field_ref(reference: Document, at: str, *, needs_container
 def validate_env_from(sources: list[Document], at: str) -> Errors:
     """Yield what is wrong with whole maps taken into the environment."""
     for i, source in enumerate(sources):
-        if prefix := source.get("prefix"):
-            yield from each_invalid(f"{at}[{i}].prefix", prefix, check_environment_name(prefix))
+        yield from field.well_formed(
+            f"{at}[{i}].prefix", source.get("prefix") or None, check_environment_name
+        )
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in given:
             if not source[name].get("name"):
-                yield required(f"{at}[{i}].{name}.name")
+                yield field.required(f"{at}[{i}].{name}.name")
             elif messages := check_dns1123_subdomain(source[name]["name"]):
-                yield from each_invalid(f"{at}[{i}].{name}.name", source[name]["name"], messages)
+                yield from field.each_invalid(f"{at}[{i}].{name}.name", source[name]["name"], messages)
         if not given:
-            yield invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
+            yield field.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
-            yield invalid(at, "", "may not have more than one field specified at a time")
+            yield field.invalid(at, "", "may not have more than one field specified at a time")

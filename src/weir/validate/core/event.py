@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.field import Context, Document, Errors, invalid, required
+from weir.fields.field import Context, Document, Errors, invalid, required
+from weir.fields.meta import IMMUTABLE, same, validate_generic_meta, validate_meta
 from weir.validate.gonames import go_struct
-from weir.validate.meta import IMMUTABLE, same, validate_generic_meta, validate_meta
 from weir.values.names import byte_length, check_label_key, check_path_segment
 
 _REASON_MAX: Final = 128

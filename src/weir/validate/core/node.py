@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.addresses import CIDR_MESSAGE, find_network
+from weir.fields import field
+from weir.fields.addresses import CIDR_MESSAGE, find_network
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import validate_meta
+from weir.taints.notation import NODE_EFFECTS
 from weir.validate.core.resources import validate_amount
-from weir.validate.core.tolerations import EFFECTS
-from weir.validate.field import Context, Document, Errors
 from weir.validate.gonames import go_struct
-from weir.validate.meta import validate_meta
 from weir.values.names import check_label_key, check_label_value
 
 PROVIDER_CHANGED: Final = "field cannot be modified once set"
@@ -38,10 +38,7 @@ def validate_taints(taints: list[Document], at: str = "metadata.taints") -> Erro
             yield from field.each_invalid(f"{at}[{i}].key", key, messages)
         if messages := check_label_value(value):
             yield field.invalid(f"{at}[{i}].value", value, ";".join(messages))
-        if not effect:
-            yield field.required(f"{at}[{i}].effect")
-        elif effect not in EFFECTS:
-            yield field.not_supported(f"{at}[{i}].effect", effect, EFFECTS)
+        yield from field.required_one_of(f"{at}[{i}].effect", effect, NODE_EFFECTS)
         if (key, effect) in seen:
             yield field.duplicate(f"{at}[{i}]", go_struct("Taint", taint), NOT_UNIQUE)
         seen.add((key, effect))

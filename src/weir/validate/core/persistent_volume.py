@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from weir.validate.core.node_selector import validate_node_selector
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.validate.core.persistent_volume_claim import POSITIVE, VOLUME_MODES, validate_access_modes
 from weir.validate.core.resources import amount
 from weir.validate.core.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
@@ -20,20 +22,9 @@ from weir.validate.core.volumes import (
     validate_nfs,
     validate_no_backsteps,
 )
-from weir.validate.field import (
-    Context,
-    Document,
-    Enum,
-    Errors,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
 from weir.validate.gonames import diff, equal, go_struct
-from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.validate.ratchet import Options, volume_options
+from weir.validate.selectors import validate_node_selector
 from weir.values.names import check_dns1123_label, check_dns1123_subdomain
 
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
@@ -70,59 +61,57 @@ def validate_persistent_volume(new: Document, old: Document | None, context: Con
 def _validate_spec(spec: Document, options: Options) -> Errors:
     modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
     if not modes:
-        yield required("spec.accessModes")
+        yield field.required("spec.accessModes")
     yield from validate_access_modes(modes, "spec.accessModes")
     if not capacity:
-        yield required("spec.capacity")
+        yield field.required("spec.capacity")
     if list(capacity) != ["storage"]:
         shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)}
         shown = None if spec.get("capacity") is None else shown
-        yield not_supported("spec.capacity", shown, ("storage",))
+        yield field.not_supported("spec.capacity", shown, ("storage",))
     for name in sorted(capacity):
         at = f"spec.capacity[{name}]"
         if amount(capacity[name]).sign < 0:
-            yield invalid(at, amount(capacity[name]).value, "must be a valid resource quantity")
+            yield field.invalid(at, amount(capacity[name]).value, "must be a valid resource quantity")
         if amount(capacity[name]).sign <= 0:
-            yield invalid(at, str(amount(capacity[name])), POSITIVE)
+            yield field.invalid(at, str(amount(capacity[name])), POSITIVE)
     policy = spec.get("persistentVolumeReclaimPolicy")
-    if policy and policy not in _RECLAIM_POLICIES:
-        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+    yield from field.one_of("spec.persistentVolumeReclaimPolicy", policy or None, _RECLAIM_POLICIES)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         yield from _validate_affinity(affinity, options)
     given = [name for name in _SOURCES if spec.get(name) is not None]
     for i, name in enumerate(given):
         if i:
-            yield forbidden(f"spec.{name}", ONE_TYPE)
+            yield field.forbidden(f"spec.{name}", ONE_TYPE)
         elif check := _SOURCES[name]:
             yield from check(spec[name], f"spec.{_SPELLED.get(name, name)}")
     if not given:
-        yield required("spec", "must specify a volume type")
+        yield field.required("spec", "must specify a volume type")
     if given[:1] == ["local"] and affinity is None:
-        yield required("spec.nodeAffinity", LOCAL_NEEDS_AFFINITY)
+        yield field.required("spec.nodeAffinity", LOCAL_NEEDS_AFFINITY)
     path = (spec.get("hostPath") or {}).get("path") or ""
     if path and not path.strip("/") and path.startswith("/") and policy == "Recycle":
         detail = "may not be 'recycle' for a hostPath mount of '/'"
-        yield forbidden("spec.persistentVolumeReclaimPolicy", detail)
-    if class_name := spec.get("storageClassName"):
-        yield from each_invalid("spec.storageClassName", class_name, check_dns1123_subdomain(class_name))
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in VOLUME_MODES:
-        yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
+        yield field.forbidden("spec.persistentVolumeReclaimPolicy", detail)
+    yield from field.well_formed(
+        "spec.storageClassName", spec.get("storageClassName") or None, check_dns1123_subdomain
+    )
+    yield from field.one_of("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES)
     if (attributes := spec.get("volumeAttributesClassName")) is not None:
-        if not attributes:
-            yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
-        else:
-            yield from each_invalid(
-                "spec.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
-            )
+        yield from field.required_well_formed(
+            "spec.volumeAttributesClassName",
+            attributes,
+            check_dns1123_subdomain,
+            "an empty string is disallowed",
+        )
         if spec.get("csi") is None:
-            yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
+            yield field.required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
 
 def _validate_affinity(affinity: Document, options: Options) -> Errors:
     if affinity.get("required") is None:
-        yield required("spec.nodeAffinity.required", NO_CONSTRAINTS)
+        yield field.required("spec.nodeAffinity.required", NO_CONSTRAINTS)
     else:
         yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required", options)
 
@@ -131,13 +120,13 @@ def _validate_local(source: Document, at: str) -> Errors:
     if path := source.get("path"):
         yield from validate_no_backsteps(path, f"{at}.path")
     else:
-        yield required(f"{at}.path")
+        yield field.required(f"{at}.path")
 
 
 def _validate_csi(source: Document, at: str) -> Errors:
     yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
     if not source.get("volumeHandle"):
-        yield required(f"{at}.volumeHandle")
+        yield field.required(f"{at}.volumeHandle")
     for name in (
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -145,11 +134,8 @@ def _validate_csi(source: Document, at: str) -> Errors:
         "nodeExpandSecretRef",
     ):
         if (secret := source.get(name)) is not None:
-            for field, check in (("name", check_dns1123_subdomain), ("namespace", check_dns1123_label)):
-                if value := secret.get(field):
-                    yield from each_invalid(f"{at}.{name}.{field}", value, check(value))
-                else:
-                    yield required(f"{at}.{name}.{field}")
+            for member, check in (("name", check_dns1123_subdomain), ("namespace", check_dns1123_label)):
+                yield from field.required_well_formed(f"{at}.{name}.{member}", secret.get(member), check)
 
 
 #: where messages spell a source differently
@@ -184,14 +170,14 @@ _SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
 def _validate_update(new: Document, old: Document, options: Options) -> Errors:
     if not equal("PersistentVolumeSource", _source(old), _source(new)):
         changed = diff("PersistentVolumeSource", _source(old), _source(new))
-        yield forbidden("spec.persistentvolumesource", f"{SOURCE_IMMUTABLE}\n{changed}")
+        yield field.forbidden("spec.persistentvolumesource", f"{SOURCE_IMMUTABLE}\n{changed}")
     if (new.get("volumeMode") or "Filesystem") != (old.get("volumeMode") or "Filesystem"):
-        yield invalid("volumeMode", Enum(new.get("volumeMode") or ""), IMMUTABLE)
+        yield field.invalid("volumeMode", Enum(new.get("volumeMode") or ""), IMMUTABLE)
     before, after = old.get("nodeAffinity"), new.get("nodeAffinity")
     if before is None or options.mutable_pv_affinity:
         return
     if after is None or not equal("VolumeNodeAffinity", _upgraded(before, after), after):
-        yield invalid("nodeAffinity", go_struct("VolumeNodeAffinity", after), AFFINITY_IMMUTABLE)
+        yield field.invalid("nodeAffinity", go_struct("VolumeNodeAffinity", after), AFFINITY_IMMUTABLE)
 
 
 def _source(spec: Document) -> Document:

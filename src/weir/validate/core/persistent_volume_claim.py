@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from weir.validate import field
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import IMMUTABLE, validate_meta, validate_object_meta
 from weir.validate.core.resources import amount
-from weir.validate.field import Context, Document, Enum, Errors
 from weir.validate.gonames import diff, equal
-from weir.validate.label_selector import validate_label_selector
-from weir.validate.meta import IMMUTABLE, validate_meta, validate_object_meta
+from weir.validate.selectors import validate_label_selector
 from weir.values.names import check_dns1123_subdomain
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -64,12 +64,10 @@ def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) 
         yield field.required(f"{at}.resources[storage]")
     elif amount(size).sign <= 0:
         yield field.invalid(f"{at}.resources[storage]", str(amount(size)), POSITIVE)
-    if class_name := spec.get("storageClassName"):
-        yield from field.each_invalid(
-            f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name)
-        )
-    if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
-        yield field.not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
+    yield from field.well_formed(
+        f"{at}.storageClassName", spec.get("storageClassName") or None, check_dns1123_subdomain
+    )
+    yield from field.one_of(f"{at}.volumeMode", spec.get("volumeMode"), VOLUME_MODES)
     sources = dict(_data_sources(spec, drops_sources))
     for name, source in sources.items():
         yield from _validate_data_source(source, f"{at}.{name}")
@@ -81,10 +79,11 @@ def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) 
             yield field.invalid(
                 at, {}, "must match dataSourceRef"
             )  # upstream prints a path, which shows as nothing
-    if attributes := spec.get("volumeAttributesClassName"):
-        yield from field.each_invalid(
-            f"{at}.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
-        )
+    yield from field.well_formed(
+        f"{at}.volumeAttributesClassName",
+        spec.get("volumeAttributesClassName") or None,
+        check_dns1123_subdomain,
+    )
 
 
 def _data_sources(spec: Document, drops: bool) -> Iterator[tuple[str, Document]]:

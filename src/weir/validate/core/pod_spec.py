@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.addresses import check_ip
+from weir.fields import field
+from weir.fields.addresses import check_ip
+from weir.fields.field import Document, Errors
+from weir.fields.meta import validate_labels
 from weir.validate.core.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.core.containers import (
     PodContext,
@@ -18,14 +20,16 @@ from weir.validate.core.containers import (
     validate_init_containers,
 )
 from weir.validate.core.environment import validate_file_volumes
-from weir.validate.core.operating_system import validate_host_process, validate_host_users, validate_os
 from weir.validate.core.resources import validate_container_resources, validate_pod_resources
-from weir.validate.core.security_context import validate_pod_security_context
+from weir.validate.core.security_context import (
+    validate_host_process,
+    validate_host_users,
+    validate_os,
+    validate_pod_security_context,
+)
 from weir.validate.core.tolerations import validate_tolerations
 from weir.validate.core.volumes import validate_volumes
-from weir.validate.field import Document, Errors
 from weir.validate.gonames import go_struct
-from weir.validate.meta import validate_labels
 from weir.validate.ratchet import Options
 from weir.values.names import (
     check_dns1123_label,
@@ -97,17 +101,15 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         yield from validate_spread_constraints(constraints, f"{at}.topologySpreadConstraints")
     yield from validate_host_process(spec, at)
     yield from validate_host_users(spec, at)
-    if account := get("serviceAccountName"):
-        yield from field.each_invalid(f"{at}.serviceAccountName", account, check_dns1123_subdomain(account))
-    if node := get("nodeName"):
-        yield from field.each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
+    yield from field.well_formed(
+        f"{at}.serviceAccountName", get("serviceAccountName") or None, check_dns1123_subdomain
+    )
+    yield from field.well_formed(f"{at}.nodeName", get("nodeName") or None, check_dns1123_subdomain)
     deadline = get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         yield field.invalid(f"{at}.activeDeadlineSeconds", deadline, DEADLINE_RANGE)
-    if hostname := get("hostname"):
-        yield from field.each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
-    if subdomain := get("subdomain"):
-        yield from field.each_invalid(f"{at}.subdomain", subdomain, check_dns1123_label(subdomain))
+    yield from field.well_formed(f"{at}.hostname", get("hostname") or None, check_dns1123_label)
+    yield from field.well_formed(f"{at}.subdomain", get("subdomain") or None, check_dns1123_label)
     if (override := get("hostnameOverride")) is not None:
         yield from _validate_override(spec, override, f"{at}.hostnameOverride")
         yield from field.each_invalid(f"{at}.hostnameOverride", override, check_dns1123_subdomain(override))
@@ -115,14 +117,10 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         yield from validate_tolerations(tolerations, f"{at}.tolerations", options)
     if aliases := get("hostAliases"):
         yield from _validate_host_aliases(aliases, f"{at}.hostAliases")
-    if priority_class := get("priorityClassName"):
-        yield from field.each_invalid(
-            f"{at}.priorityClassName", priority_class, check_dns1123_subdomain(priority_class)
-        )
-    if (runtime_class := get("runtimeClassName")) is not None:
-        yield from field.each_invalid(
-            f"{at}.runtimeClassName", runtime_class, check_dns1123_subdomain(runtime_class)
-        )
+    yield from field.well_formed(
+        f"{at}.priorityClassName", get("priorityClassName") or None, check_dns1123_subdomain
+    )
+    yield from field.well_formed(f"{at}.runtimeClassName", get("runtimeClassName"), check_dns1123_subdomain)
     preemption = get("preemptionPolicy")
     if preemption is not None and preemption not in _PREEMPTION_POLICIES:
         if preemption:
@@ -155,8 +153,7 @@ def _validate_resource_claims(claims: list[Document], at: str) -> Errors:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             yield field.invalid(where, go_struct("PodResourceClaim", claim), detail)
         for key, value in (("resourceClaimName", by_name), ("resourceClaimTemplateName", by_template)):
-            if value is not None:
-                yield from field.each_invalid(f"{where}.{key}", value, check_dns1123_subdomain(value))
+            yield from field.well_formed(f"{where}.{key}", value, check_dns1123_subdomain)
 
 
 def _validate_host_network(containers: list[Document], at: str) -> Errors:
@@ -201,9 +198,7 @@ def _validate_scheduling_gates(gates: list[Document], at: str) -> Errors:
     for i, gate in enumerate(gates):
         name = gate.get("name") or ""
         yield from field.each_invalid(f"{at}[{i}]", name, check_label_key(name))
-        if name in names:
-            yield field.duplicate(f"{at}[{i}]", name)
-        names.add(name)
+        yield from field.unique(name, names, f"{at}[{i}]")
 
 
 def _validate_override(spec: Document, override: str, at: str) -> Errors:

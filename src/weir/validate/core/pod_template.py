@@ -6,15 +6,14 @@ Spec: core.md 2.3 (paths), 2.7 "Ratcheting"; apiserver.md 13 (template labels). 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from weir.fields.field import Context, Document, Errors, forbidden, invalid, not_supported, required
+from weir.fields.meta import validate_annotations, validate_labels, validate_object_meta
+from weir.fields.meta import validate_meta as validate_metadata
 from weir.validate.core.pod_spec import validate_pod_spec
-from weir.validate.core.resources import NOT_NEGATIVE
-from weir.validate.field import Context, Document, Errors, forbidden, invalid, not_supported, required
-from weir.validate.label_selector import selects
-from weir.validate.meta import validate_annotations, validate_labels, validate_object_meta
-from weir.validate.meta import validate_meta as validate_metadata
 from weir.validate.ratchet import Options, pod_options
+from weir.validate.selectors import selects
 
 MISMATCH: Final = "`selector` does not match template `labels`"
 
@@ -66,14 +65,6 @@ def validate_runs_for_ever(template: Document, at: str, workload: str) -> Errors
     if spec.get("activeDeadlineSeconds") is not None:
         detail = f"activeDeadlineSeconds in {workload} is not Supported"
         yield forbidden(f"{at}.spec.activeDeadlineSeconds", detail)
-
-
-def validate_not_negative(document: Document, names: tuple[str, ...], at: str) -> Errors:
-    """Yield the numbers that are below zero."""
-    for name in names:
-        value: Any = document.get(name)
-        if value is not None and value < 0:
-            yield invalid(f"{at}.{name}", value, NOT_NEGATIVE)
 
 
 def validate_pod_template(new: Document, old: Document | None, context: Context) -> Errors:

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from weir.fields import field
+from weir.fields.field import Document, Enum, Errors
+from weir.fields.field import duplicate as duplicate_value
 from weir.objects.pod_resources import container_totals
-from weir.validate import field
-from weir.validate.field import Document, Enum, Errors
-from weir.validate.field import duplicate as duplicate_value
+from weir.validate.numbers import NOT_NEGATIVE
 from weir.values.names import check_dns1123_label, check_label_key
 from weir.values.quantity import Quantity, parse_quantity
 
 HUGE_PAGES: Final = "hugepages-"
-NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 _CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 #: Counted things: their amounts have no fraction.
 _COUNTED: Final = frozenset(
@@ -197,8 +197,7 @@ def _validate_claims(claims: list[Document], claim_names: Collection[str], at: s
             yield duplicate_value(f"{at}[{i}]", name if whole else f"{name}/{request}")
         seen.add((name, request))
         names.add(name)
-        if request:
-            yield from field.each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))
+        yield from field.well_formed(f"{at}[{i}].request", request or None, check_dns1123_label)
         if name not in claim_names:
             known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
             yield field.not_found(

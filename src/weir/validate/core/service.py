@@ -1,14 +1,14 @@
-"""Validation of Service."""
+"""Validation of Service and Endpoints."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.addresses import IP_MESSAGE, check_cidr, check_ip, check_usable_ip, find_ip
-from weir.validate.core.probes import PORT_RANGE, validate_port_reference
-from weir.validate.field import Context, Document, Enum, Errors
-from weir.validate.meta import validate_labels, validate_meta
+from weir.fields import field
+from weir.fields.addresses import IP_MESSAGE, check_cidr, check_ip, check_usable_ip, find_ip
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import validate_labels, validate_meta
+from weir.validate.numbers import PORT_RANGE, validate_port_reference
 from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
@@ -39,9 +39,7 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     if selector := spec.get("selector"):
         yield from validate_labels(selector, "spec.selector")
     yield from _validate_families(spec)
-    affinity = spec.get("sessionAffinity")
-    if affinity and affinity not in ("ClientIP", "None"):
-        yield field.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    yield from field.one_of("spec.sessionAffinity", spec.get("sessionAffinity") or None, ("ClientIP", "None"))
     yield from _validate_affinity_timeout(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         messages = check_ip(address) or check_usable_ip(address)
@@ -63,11 +61,8 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
         detail = "may only be set for externally-accessible services"
         yield field.invalid("spec.externalTrafficPolicy", Enum(spec["externalTrafficPolicy"]), detail)
     for name in ("externalTrafficPolicy", "internalTrafficPolicy"):
-        if (policy := spec.get(name)) is not None and policy not in _TRAFFIC:
-            yield field.not_supported(f"spec.{name}", policy, _TRAFFIC)
-    distribution = spec.get("trafficDistribution")
-    if distribution is not None and distribution not in _DISTRIBUTIONS:
-        yield field.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+        yield from field.one_of(f"spec.{name}", spec.get(name), _TRAFFIC)
+    yield from field.one_of("spec.trafficDistribution", spec.get("trafficDistribution"), _DISTRIBUTIONS)
     if spec.get("loadBalancerClass") is not None and kind != "LoadBalancer":
         yield field.forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
 
@@ -93,9 +88,7 @@ def _validate_families(spec: Document) -> Errors:
             yield field.not_supported(f"spec.ipFamilies[{i}]", family, ("IPv4", "IPv6"))
         if family in families[:i]:
             yield field.duplicate(f"spec.ipFamilies[{i}]", Enum(family))
-    policy = spec.get("ipFamilyPolicy")
-    if policy is not None and policy not in _FAMILY_POLICIES:
-        yield field.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
+    yield from field.one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
     for i, text in enumerate(addresses):
         if text != "None" and find_ip(text) is None:
             yield field.invalid(f"spec.clusterIPs[{i}]", text, IP_MESSAGE)
@@ -104,11 +97,9 @@ def _validate_families(spec: Document) -> Errors:
 def _validate_external_name(spec: Document) -> Errors:
     if spec.get("clusterIP"):
         yield field.forbidden("spec.clusterIPs", "may not be set for ExternalName services")
-    name = (spec.get("externalName") or "").removesuffix(".")
-    if not name:
-        yield field.required("spec.externalName")
-    else:
-        yield from field.each_invalid("spec.externalName", name, check_dns1123_subdomain(name))
+    yield from field.required_well_formed(
+        "spec.externalName", (spec.get("externalName") or "").removesuffix("."), check_dns1123_subdomain
+    )
 
 
 def _validate_ports(ports: list[Document], kind: str) -> Errors:
@@ -120,19 +111,14 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
             yield field.required(f"{at}.name")
         elif name:
             yield from field.each_invalid(f"{at}.name", name, check_dns1123_label(name))
-            if name in names:
-                yield field.duplicate(f"{at}.name", name)
-            names.add(name)
+            yield from field.unique(name, names, f"{at}.name")
         number = port.get("port") or 0
         if not 1 <= number <= 65535:
             yield field.invalid(f"{at}.port", number, PORT_RANGE)
-        protocol = port.get("protocol") or "TCP"
-        if protocol not in PROTOCOLS:
-            yield field.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
+        yield from field.one_of(f"{at}.protocol", port.get("protocol") or "TCP", PROTOCOLS)
         if (target := port.get("targetPort")) not in (None, ""):
             yield from validate_port_reference(target, f"{at}.targetPort")
-        if (application := port.get("appProtocol")) is not None:
-            yield from field.each_invalid(f"{at}.appProtocol", application, check_label_key(application))
+        yield from field.well_formed(f"{at}.appProtocol", port.get("appProtocol"), check_label_key)
         if port.get("nodePort") and kind == "ClusterIP":
             yield field.forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     for i, port in enumerate(ports):
@@ -155,3 +141,43 @@ def _validate_address_kept(new: Document, old: Document) -> Errors:
     before, after = old.get("clusterIP"), new.get("clusterIP")
     if before and "ExternalName" not in kinds and after is not None and after != before:
         yield field.invalid("spec.clusterIPs[0]", [after], "may not change once set")
+
+
+# ── Endpoints ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def validate_endpoints(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with Endpoints."""
+    yield from validate_meta(new, old, context)
+    for s, subset in enumerate(new.get("subsets") or ()):
+        at = f"subsets[{s}]"
+        ready, not_ready = subset.get("addresses") or [], subset.get("notReadyAddresses") or []
+        if not ready and not not_ready:
+            yield field.required(at, "must specify `addresses` or `notReadyAddresses`")
+        for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
+            for a, address in enumerate(addresses):
+                yield from _validate_endpoint_address(address, f"{at}.{name}[{a}]")
+        for p, port in enumerate(subset.get("ports") or ()):
+            yield from _validate_endpoint_port(port, f"{at}.ports[{p}]", len(subset["ports"]) > 1)
+
+
+def _validate_endpoint_address(address: Document, at: str) -> Errors:
+    text = address.get("ip") or ""
+    if find_ip(text) is None:
+        yield field.invalid(f"{at}.ip", text, IP_MESSAGE)
+    yield from field.well_formed(f"{at}.hostname", address.get("hostname") or None, check_dns1123_label)
+    yield from field.well_formed(f"{at}.nodeName", address.get("nodeName"), check_dns1123_subdomain)
+    yield from field.each_invalid(f"{at}.ip", text, check_usable_ip(text))
+
+
+def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors:
+    name = port.get("name") or ""
+    if needs_name and not name:
+        yield field.required(f"{at}.name")
+    elif name:
+        yield from field.each_invalid(f"{at}.name", name, check_dns1123_label(name))
+    number = port.get("port") or 0
+    if not 1 <= number <= 65535:
+        yield field.invalid(f"{at}.port", number, PORT_RANGE)
+    yield from field.one_of(f"{at}.protocol", port.get("protocol") or "TCP", PROTOCOLS)
+    yield from field.well_formed(f"{at}.appProtocol", port.get("appProtocol"), check_label_key)

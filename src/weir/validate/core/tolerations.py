@@ -10,9 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from weir.gates import TOLERATION_CEL
-from weir.taints.operators import OPERATORS, find_comparison, names_of
-from weir.validate.field import (
+from weir.fields.field import (
     Document,
     Enum,
     Errors,
@@ -23,11 +21,13 @@ from weir.validate.field import (
     not_supported,
     too_long,
 )
+from weir.gates import TOLERATION_CEL
+from weir.taints.notation import NODE_EFFECTS
+from weir.taints.operators import OPERATORS, find_comparison, names_of
 from weir.validate.ratchet import Options
 from weir.values.names import byte_length, check_label_key, check_label_value
 
-EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_EFFECTS_OR_NONE: Final = frozenset({"", *EFFECTS})
+_EFFECTS_OR_NONE: Final = frozenset({"", *NODE_EFFECTS})
 
 EMPTY_KEY: Final = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 SECONDS_NEED_NO_EXECUTE: Final = "effect must be 'NoExecute' when `tolerationSeconds` is set"
@@ -79,7 +79,7 @@ def _validate_toleration(toleration: Document, at: str, options: Options) -> Err
         yield invalid(f"{at}.effect", Enum(effect), SECONDS_NEED_NO_EXECUTE)
     yield from validate_operator(operator, toleration.get("value") or "", at, options)
     if effect not in _EFFECTS_OR_NONE:
-        yield not_supported(f"{at}.effect", effect, EFFECTS)
+        yield not_supported(f"{at}.effect", effect, NODE_EFFECTS)
 
 
 def validate_operator(operator: str, value: str, at: str, options: Options) -> Errors:

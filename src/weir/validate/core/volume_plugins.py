@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from weir.validate.field import Document, Errors, invalid, not_supported, required
+from weir.fields.field import Document, Errors, invalid, not_supported, one_of, required
 
 Check = Callable[[Document, str], Errors]
 LUN_RANGE: Final = "must be between 0 and 255, inclusive"
@@ -97,10 +97,8 @@ def azure_disk(source: Document, at: str) -> Errors:
     """Yield what is wrong with an Azure disk."""
     address, kind, caching = source.get("diskURI") or "", source.get("kind"), source.get("cachingMode")
     yield from needs("diskName", "diskURI")(source, at)
-    if caching is not None and caching not in _CACHING:
-        yield not_supported(f"{at}.cachingMode", caching, _CACHING)
-    if kind is not None and kind not in _DISKS:
-        yield not_supported(f"{at}.kind", kind, _DISKS)
+    yield from one_of(f"{at}.cachingMode", caching, _CACHING)
+    yield from one_of(f"{at}.kind", kind, _DISKS)
     if kind == "Managed" and not address.startswith("/subscriptions/"):
         yield not_supported(f"{at}.diskURI", address, (_MANAGED,))
     elif kind not in (None, "Managed") and not address.startswith("https://"):

@@ -6,35 +6,97 @@ is an emptyDir. A volume with an error cannot be mounted either, so its mounts r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from weir.fields import field
+from weir.fields.field import Document, Errors, FieldError
+from weir.fields.meta import validate_template_meta
+from weir.validate.certificates import is_kubernetes_signer, validate_signer_name
+from weir.validate.certificates.cluster_trust_bundle import check_bundle_name
+from weir.validate.certificates.pod_certificate_request import (
+    KUBERNETES_MAX_SECONDS,
+    MAX_SECONDS,
+    MIN_SECONDS,
+)
 from weir.validate.core.environment import VOLUME_FIELDS, validate_field_ref, validate_resource_field_ref
 from weir.validate.core.persistent_volume_claim import validate_claim_spec
-from weir.validate.core.projected_certificates import (
-    certificate_paths,
-    validate_pod_certificate,
-    validate_trust_source,
-)
 from weir.validate.core.resources import amount
 from weir.validate.core.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
-from weir.validate.field import (
-    TOO_LONG,
-    Document,
-    Errors,
-    FieldError,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
-from weir.validate.meta import validate_template_meta
+from weir.validate.gonames import go_struct
+from weir.validate.selectors import validate_label_selector
 from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
 )
+
+_KEY_TYPES: Final = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+_PATHS: Final = ("credentialBundlePath", "keyPath", "certificateChainPath")
+
+
+def validate_pod_certificate(source: Document, at: str) -> Errors:
+    """Yield errors in a podCertificate source, except in its paths."""
+    signer = source.get("signerName") or ""
+    yield from validate_signer_name(signer, f"{at}.signerName")
+    yield from field.one_of(f"{at}.keyType", source.get("keyType") or "", _KEY_TYPES)
+    seconds = source.get("maxExpirationSeconds")
+    if seconds is not None:
+        where, most = f"{at}.maxExpirationSeconds", MAX_SECONDS
+        if is_kubernetes_signer(signer):
+            most = KUBERNETES_MAX_SECONDS
+        if seconds < MIN_SECONDS:
+            yield field.invalid(where, seconds, f"if provided, maxExpirationSeconds must be >= {MIN_SECONDS}")
+        if seconds > most:
+            yield field.invalid(where, seconds, f"if provided, maxExpirationSeconds must be <= {most}")
+    if not any(source.get(name) for name in _PATHS):
+        yield field.required(
+            at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        )
+
+
+def certificate_paths(source: Document) -> Iterator[tuple[str, str]]:
+    """Yield the fields that name a file, with the file."""
+    for name in _PATHS:
+        if source.get(name):
+            yield name, source[name]
+
+
+def validate_trust_source(source: Document, at: str) -> Errors:
+    """Yield errors in a clusterTrustBundle source, except in the form of its path."""
+    name, signer, selector = source.get("name"), source.get("signerName"), source.get("labelSelector")
+    if name is not None and signer is not None:
+        shown = go_struct("ClusterTrustBundleProjection", source)
+        yield field.invalid(at, shown, "only one of name and signerName may be used")
+    elif name is not None:
+        if not name:
+            yield field.required(f"{at}.name", "must be a valid object name")
+        for message in check_bundle_name(_signer_of(name), name):
+            yield field.invalid(f"{at}.name", name, f"not a valid clustertrustbundlename: {message}")
+        if selector is not None:
+            yield field.invalid(
+                f"{at}.labelSelector", selector, "labelSelector must be unset if name is specified"
+            )
+    elif signer is not None:
+        if not signer:
+            yield field.required(f"{at}.signerName", "must be a valid signer name")
+        yield from validate_signer_name(signer, f"{at}.signerName")
+        if selector is not None:
+            yield from validate_label_selector(selector, f"{at}.labelSelector")
+    else:
+        yield field.required(at, "either name or signerName must be specified")
+    if not source.get("path"):
+        yield field.required(f"{at}.path")
+
+
+def _signer_of(name: str) -> str:
+    """Return the signer that the name of a bundle carries.
+
+    >>> _signer_of("example.com:web:one"), _signer_of("one")
+    ('example.com/web', '')
+    """
+    signer, colon, _ = name.rpartition(":")
+    return signer.replace(":", "/") if colon else ""
+
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 ONE_TYPE: Final = "may not specify more than 1 volume type"
@@ -61,15 +123,15 @@ def validate_volumes(
         if volume.get("ephemeral") is not None and pod_name and name:
             claim = f"{pod_name}-{name}"
             found += [
-                invalid(f"{where}.name", name, f'PVC name "{claim}": {message}')
+                field.invalid(f"{where}.name", name, f'PVC name "{claim}": {message}')
                 for message in check_dns1123_subdomain(claim)
             ]
         if not name:
-            found.append(required(f"{where}.name"))
+            found.append(field.required(f"{where}.name"))
         elif messages := check_dns1123_label(name):
-            found.extend(each_invalid(f"{where}.name", name, messages))
+            found.extend(field.each_invalid(f"{where}.name", name, messages))
         if name in sound:
-            found.append(duplicate(f"{where}.name", name))
+            found.append(field.duplicate(f"{where}.name", name))
         if found:
             errors.extend(found)
         else:
@@ -86,7 +148,7 @@ def _validate_source(volume: Document, at: str) -> Errors:
     given = [name for name in _SOURCES if volume.get(name) is not None]
     for i, name in enumerate(given):
         if i:
-            yield forbidden(f"{at}.{_SPELLED_EXTRA.get(name, name)}", ONE_TYPE)
+            yield field.forbidden(f"{at}.{_SPELLED_EXTRA.get(name, name)}", ONE_TYPE)
         elif check := _SOURCES[name]:
             yield from check(volume[name], f"{at}.{_SPELLED.get(name, name)}")
 
@@ -94,13 +156,13 @@ def _validate_source(volume: Document, at: str) -> Errors:
 def validate_no_backsteps(path: str, at: str) -> Errors:
     """Yield that a path climbs."""
     if ".." in path.split("/"):
-        yield invalid(at, path, NO_BACKSTEPS)
+        yield field.invalid(at, path, NO_BACKSTEPS)
 
 
 def validate_local_path(path: str, at: str) -> Errors:
     """Yield what is wrong with a path that must stay inside its volume."""
     if path.startswith("/"):
-        yield invalid(at, path, "must be a relative path")
+        yield field.invalid(at, path, "must be a relative path")
     yield from validate_no_backsteps(path, at)
 
 
@@ -108,7 +170,7 @@ def _validate_inner_file(path: str, at: str) -> Errors:
     """Yield what is wrong with a path that the kubelet writes beside its own `..` entries."""
     yield from validate_local_path(path, at)
     if path.startswith("..") and not path.startswith("../") and path != "..":
-        yield invalid(at, path, "must not start with '..'")
+        yield field.invalid(at, path, "must not start with '..'")
 
 
 def validate_host_path(source: Document, at: str) -> Errors:
@@ -116,40 +178,39 @@ def validate_host_path(source: Document, at: str) -> Errors:
     if path := source.get("path"):
         yield from validate_no_backsteps(path, f"{at}.path")
     else:
-        yield required(f"{at}.path")
+        yield field.required(f"{at}.path")
         return
-    if (kind := source.get("type")) is not None and kind not in HOST_PATH_TYPES:
-        yield not_supported(f"{at}.type", kind, HOST_PATH_TYPES)
+    yield from field.one_of(f"{at}.type", source.get("type"), HOST_PATH_TYPES)
 
 
 def validate_nfs(source: Document, at: str) -> Errors:
     """Yield what is wrong with an NFS share."""
     if not source.get("server"):
-        yield required(f"{at}.server")
+        yield field.required(f"{at}.server")
     path = source.get("path") or ""
     if not path:
-        yield required(f"{at}.path")
+        yield field.required(f"{at}.path")
     if not path.startswith("/"):
-        yield invalid(f"{at}.path", path, "must be an absolute path")
+        yield field.invalid(f"{at}.path", path, "must be an absolute path")
 
 
 def _validate_empty_dir(source: Document, at: str) -> Errors:
     limit = source.get("sizeLimit")
     if limit is not None and amount(limit).sign < 0:
-        yield forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        yield field.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
 def _validate_mode(mode: Any, at: str) -> Errors:
     if mode is not None and not 0 <= mode <= 0o777:
-        yield invalid(at, mode, FILE_MODE)
+        yield field.invalid(at, mode, FILE_MODE)
 
 
 def _validate_items(items: list[Document] | None, at: str) -> Errors:
     for i, item in enumerate(items or ()):
         if not item.get("key"):
-            yield required(f"{at}[{i}].key")
+            yield field.required(f"{at}[{i}].key")
         if not item.get("path"):
-            yield required(f"{at}[{i}].path")
+            yield field.required(f"{at}[{i}].path")
         else:
             yield from _validate_inner_file(item["path"], f"{at}[{i}].path")
         yield from _validate_mode(item.get("mode"), f"{at}[{i}].mode")
@@ -157,21 +218,21 @@ def _validate_items(items: list[Document] | None, at: str) -> Errors:
 
 def _validate_secret(source: Document, at: str) -> Errors:
     if not source.get("secretName"):
-        yield required(f"{at}.secretName")
+        yield field.required(f"{at}.secretName")
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
     yield from _validate_items(source.get("items"), f"{at}.items")
 
 
 def _validate_config_map(source: Document, at: str) -> Errors:
     if not source.get("name"):
-        yield required(f"{at}.name")
+        yield field.required(f"{at}.name")
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
     yield from _validate_items(source.get("items"), f"{at}.items")
 
 
 def _validate_claim(source: Document, at: str) -> Errors:
     if not source.get("claimName"):
-        yield required(f"{at}.claimName")
+        yield field.required(f"{at}.claimName")
 
 
 def _validate_downward(source: Document, at: str) -> Errors:
@@ -183,19 +244,19 @@ def _validate_downward_items(items: list[Document] | None, at: str) -> Errors:
     for item in items or ():
         path = item.get("path") or ""
         if not path:
-            yield required(f"{at}.path")
+            yield field.required(f"{at}.path")
         yield from _validate_inner_file(path, f"{at}.path")
-        field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
-        if field is not None:
-            yield from validate_field_ref(field, f"{at}.fieldRef", VOLUME_FIELDS)
+        member, resource = item.get("fieldRef"), item.get("resourceFieldRef")
+        if member is not None:
+            yield from validate_field_ref(member, f"{at}.fieldRef", VOLUME_FIELDS)
             if resource is not None:
-                yield invalid(
+                yield field.invalid(
                     at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"
                 )
         elif resource is not None:
             yield from validate_resource_field_ref(resource, f"{at}.resourceFieldRef", needs_container=True)
         else:
-            yield required(at, "one of fieldRef and resourceFieldRef is required")
+            yield field.required(at, "one of fieldRef and resourceFieldRef is required")
         yield from _validate_mode(item.get("mode"), f"{at}.mode")
 
 
@@ -214,7 +275,7 @@ def _validate_projected(source: Document, at: str) -> Errors:
             part = projection[name]
             if name in ("secret", "configMap"):
                 if not part.get("name"):
-                    yield required(f"{where}.{name}.name")
+                    yield field.required(f"{where}.{name}.name")
                 yield from _validate_items(part.get("items"), f"{where}.{name}.items")
                 yield from _validate_paths_apart(part, paths, at, part.get("name") or "")
             elif name == "downwardAPI":
@@ -227,10 +288,10 @@ def _validate_projected(source: Document, at: str) -> Errors:
                 yield from _validate_file(part.get("path") or "", f"{where}.{name}.path", paths, at)
             else:
                 yield from validate_pod_certificate(part, f"{where}.{name}")
-                for field, path in certificate_paths(part):
-                    yield from _validate_file(path, f"{where}.{name}.{field}", paths, at)
+                for member, path in certificate_paths(part):
+                    yield from _validate_file(path, f"{where}.{name}.{member}", paths, at)
         if len(given) > 1:
-            yield forbidden(where, ONE_TYPE + " per source")
+            yield field.forbidden(where, ONE_TYPE + " per source")
 
 
 def _validate_paths_apart(part: Document, paths: set[str], at: str, shown: str | None = None) -> Errors:
@@ -238,7 +299,7 @@ def _validate_paths_apart(part: Document, paths: set[str], at: str, shown: str |
     for item in part.get("items") or ():
         path = item.get("path") or ""
         if path and path in paths:
-            yield invalid(at, path if shown is None else shown, "conflicting duplicate paths")
+            yield field.invalid(at, path if shown is None else shown, "conflicting duplicate paths")
         paths.add(path)
 
 
@@ -246,7 +307,7 @@ def _validate_file(path: str, where: str, paths: set[str], at: str) -> Errors:
     """Yield what is wrong with one file of a source, and note it in *paths*."""
     yield from _validate_inner_file(path, where)
     if path in paths:
-        yield invalid(at, path, "conflicting duplicate paths")
+        yield field.invalid(at, path, "conflicting duplicate paths")
     paths.add(path)
 
 
@@ -254,14 +315,16 @@ def _validate_token(source: Document, at: str, projected: str) -> Errors:
     at += ".serviceAccountToken"
     seconds = source.get("expirationSeconds")
     if seconds is not None and seconds < 600:
-        yield invalid(f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+        yield field.invalid(
+            f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+        )
     if seconds is not None and seconds > 1 << 32:
-        yield invalid(
+        yield field.invalid(
             f"{at}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
         )
     # The path alone is reported without the place of the source.
     if not source.get("path"):
-        yield required(f"{projected}.path")
+        yield field.required(f"{projected}.path")
     else:
         yield from _validate_inner_file(source["path"], f"{projected}.path")
 
@@ -269,11 +332,11 @@ def _validate_token(source: Document, at: str, projected: str) -> Errors:
 def validate_csi_driver_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of a CSI driver."""
     if not name:
-        yield required(at)
+        yield field.required(at)
         return
     if len(name) > 63:
-        yield FieldError(TOO_LONG, at, "", "may not be more than 63 characters")
-    yield from each_invalid(at, name, check_dns1123_subdomain(name.lower()))
+        yield FieldError(field.TOO_LONG, at, "", "may not be more than 63 characters")
+    yield from field.each_invalid(at, name, check_dns1123_subdomain(name.lower()))
 
 
 def _validate_csi(source: Document, at: str) -> Errors:
@@ -281,14 +344,16 @@ def _validate_csi(source: Document, at: str) -> Errors:
     secret = source.get("nodePublishSecretRef")
     if secret is not None:
         if not secret.get("name"):
-            yield required(f"{at}.nodePublishSecretRef.name")
+            yield field.required(f"{at}.nodePublishSecretRef.name")
         else:
-            yield from each_invalid(f"{at}.name", secret["name"], check_dns1123_subdomain(secret["name"]))
+            yield from field.each_invalid(
+                f"{at}.name", secret["name"], check_dns1123_subdomain(secret["name"])
+            )
 
 
 def _validate_ephemeral(source: Document, at: str) -> Errors:
     if source.get("volumeClaimTemplate") is None:
-        yield required(f"{at}.volumeClaimTemplate")
+        yield field.required(f"{at}.volumeClaimTemplate")
         return
     yield from validate_template_meta(
         source["volumeClaimTemplate"].get("metadata") or {}, f"{at}.volumeClaimTemplate.metadata"
@@ -300,15 +365,15 @@ def _validate_ephemeral(source: Document, at: str) -> Errors:
 
 def _validate_git(source: Document, at: str) -> Errors:
     if not source.get("repository"):
-        yield required(f"{at}.repository")
+        yield field.required(f"{at}.repository")
     yield from validate_local_path(source.get("directory") or "", f"{at}.directory")
 
 
 def _validate_image(source: Document, at: str) -> Errors:
     if not source.get("reference"):
-        yield required(f"{at}.reference")
+        yield field.required(f"{at}.reference")
     if (policy := source.get("pullPolicy") or "") not in ("", *PULL_POLICIES):
-        yield not_supported(f"{at}.pullPolicy", policy, PULL_POLICIES)
+        yield field.not_supported(f"{at}.pullPolicy", policy, PULL_POLICIES)
 
 
 #: Every volume source in the order the server looks at them, with what it checks of each.

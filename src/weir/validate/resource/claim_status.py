@@ -1,28 +1,27 @@
-"""Validation of ResourceClaim status.
+"""Validation of ResourceClaim status, and of references to requests and drivers.
 
-Spec: dra.md 1.8 "ResourceClaim status", 1.15. An allocation is set once and removed as a whole; reservations need an
-allocation. Tolerations in a result are copies, so operators of the claim's spec are accepted even when their gate is
-off.
-
-Declarative validation is the second pass (weir.validate.field). Unchanged parts are skipped; an existing
-allocation may only be removed.
+Spec: dra.md 1.6 "ResourceClaim spec" (`constraints`, `config`), 1.8 "ResourceClaim status", 1.15. A request with
+alternatives may be named as a whole or together with one of them. An allocation is set once and removed as a whole;
+reservations need an allocation. Tolerations in a result are copies, so operators of the claim's spec are accepted even
+when their gate is off. The declarative pass (weir.fields.field) skips unchanged parts.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
-from weir.validate import field
-from weir.validate.addresses import canonical_interface
+from weir.fields import field
+from weir.fields.addresses import canonical_interface
+from weir.fields.field import Document, Errors, covered, each_invalid, invalid, required, too_many
+from weir.fields.meta import same
 from weir.validate.conditions import validate_conditions
-from weir.validate.core.node_selector import validate_node_selector
-from weir.validate.field import Document, Errors
-from weir.validate.meta import same
 from weir.validate.ratchet import Options, toleration_gates
 from weir.validate.resource.declared_devices import (
+    MOST,
     binding_conditions,
-    names,
+    declared_references,
     repeated,
     tolerations,
     too_long_list,
@@ -34,18 +33,81 @@ from weir.validate.resource.device_names import (
     validate_driver_reference,
     validate_pool_name,
 )
-from weir.validate.resource.device_taints import validate_device_tolerations, validate_json_object
-from weir.validate.resource.request_references import (
-    Names,
-    over_limit,
-    request_names,
-    validate_opaque,
-    validate_reference,
-    validate_references,
-)
+from weir.validate.resource.device_taint_rule import validate_device_tolerations, validate_json_object
 from weir.validate.resource.resource_slice import validate_binding_conditions
-from weir.values.names import byte_length, check_dns1123_subdomain, in_bytes
+from weir.validate.selectors import validate_node_selector
+from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain, in_bytes
 from weir.values.quoting import quote
+
+NOT_A_REQUEST: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+#: a claim's requests, each with its alternatives
+Names = Mapping[str, Collection[str]]
+
+
+def over_limit(entries: list[Any], most: int, at: str) -> Errors:
+    """Yield that a list is over its limit; nothing else of such a list is reported."""
+    if len(entries) > most:
+        yield from covered([too_many(at, len(entries), most)])
+
+
+def request_names(devices: Document) -> dict[str, set[str]]:
+    """Return the requests that constraints and results may refer to, each with its alternatives."""
+    names: dict[str, set[str]] = {}
+    for request in devices.get("requests") or ():
+        names[request.get("name") or ""] = {
+            alternative.get("name") or "" for alternative in request.get("firstAvailable") or ()
+        }
+    return names
+
+
+def validate_reference(name: str, names: Names, at: str) -> Errors:
+    """Yield what is wrong with a reference to a request, or to a request and one of its alternatives."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        yield invalid(at, name, NOT_A_REQUEST)
+        return
+    for part in parts:
+        yield from each_invalid(at, part, check_dns1123_label(part))
+    if parts[0] not in names or (len(parts) > 1 and parts[1] not in names[parts[0]]):
+        yield invalid(at, name, NOT_A_REQUEST)
+
+
+def validate_references(listed: list[str], names: Names, at: str) -> Errors:
+    """Yield what is wrong with a list of such references."""
+    if over := list(over_limit(listed, MOST, at)):
+        yield from over
+        return
+    for i, name in enumerate(listed):
+        yield from validate_reference(name, names, f"{at}[{i}]")
+
+
+def validate_configs(
+    configs: list[Document], names: Names | None, at: str, *, stored: bool = False
+) -> Errors:
+    """Yield what is wrong with opaque configuration; a class names no requests (None)."""
+    if over := list(over_limit(configs, MOST, at)):
+        yield from over
+        return
+    for i, config in enumerate(configs):
+        if names is not None:
+            yield from validate_references(config.get("requests") or [], names, f"{at}[{i}].requests")
+        yield from validate_opaque(config, f"{at}[{i}]", stored=stored)
+
+
+def validate_opaque(config: Document, at: str, *, stored: bool = False) -> Errors:
+    """Yield what is wrong with the parameters for a driver; *stored* ones may be as long as they are."""
+    opaque = config.get("opaque")
+    if opaque is None:
+        yield required(f"{at}.opaque")
+        return
+    yield from covered(validate_driver_name(opaque.get("driver") or "", f"{at}.opaque.driver"))
+    if opaque.get("parameters") is None:
+        yield required(f"{at}.opaque.parameters")
+    elif not stored:
+        yield from validate_json_object(opaque["parameters"], f"{at}.opaque.parameters")
+
 
 MOST_CONDITIONS: Final = 8
 NOT_INTERFACE_ADDRESS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
@@ -95,12 +157,8 @@ def _allocation(devices: Document, options: Options, slashes: bool) -> Errors:
         return
     for i, config in enumerate(configs):
         where = f"{at}.config[{i}]"
-        source = config.get("source") or ""
-        if not source:
-            yield field.required(f"{where}.source")
-        elif source not in SOURCES:
-            yield field.not_supported(f"{where}.source", source, SOURCES)
-        yield from names(config.get("requests") or [], f"{where}.requests")
+        yield from field.required_one_of(f"{where}.source", config.get("source"), SOURCES)
+        yield from declared_references(config.get("requests") or [], f"{where}.requests")
         if (opaque := config.get("opaque")) is not None:
             yield from validate_driver_reference(opaque.get("driver") or "", f"{where}.opaque.driver")
 
@@ -180,26 +238,28 @@ def _with_spec_operators(options: Options, spec: Document) -> Options:
 
 
 def _validate_allocation(allocation: Document, spec: Document, options: Options, slashes: bool) -> Errors:
-    devices, names = allocation.get("devices") or {}, request_names(spec.get("devices") or {})
+    devices, requests = allocation.get("devices") or {}, request_names(spec.get("devices") or {})
     results, configs = devices.get("results") or [], devices.get("config") or []
     at = "status.allocation.devices"
     if over := list(over_limit(results, MOST_RESULTS, f"{at}.results")):
         yield from over
     else:
         for i, result in enumerate(results):
-            yield from _validate_result(result, names, f"{at}.results[{i}]", options, slashes)
+            yield from _validate_result(result, requests, f"{at}.results[{i}]", options, slashes)
     if over := list(over_limit(configs, MOST_CONFIGS, f"{at}.config")):
         yield from over
     else:
         for i, config in enumerate(configs):
-            yield from validate_references(config.get("requests") or [], names, f"{at}.config[{i}].requests")
+            yield from validate_references(
+                config.get("requests") or [], requests, f"{at}.config[{i}].requests"
+            )
             yield from validate_opaque(config, f"{at}.config[{i}]")
     if (selector := allocation.get("nodeSelector")) is not None:
         yield from validate_node_selector(selector, "status.allocation.nodeSelector", options)
 
 
-def _validate_result(result: Document, names: Names, at: str, options: Options, slashes: bool) -> Errors:
-    yield from validate_reference(result.get("request") or "", names, f"{at}.request")
+def _validate_result(result: Document, requests: Names, at: str, options: Options, slashes: bool) -> Errors:
+    yield from validate_reference(result.get("request") or "", requests, f"{at}.request")
     yield from field.covered(
         validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes)
     )

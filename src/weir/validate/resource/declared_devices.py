@@ -1,7 +1,7 @@
 """Declarative validation of ResourceSlice, ResourceClaim, DeviceClass and DeviceTaintRule.
 
 Spec: dra.md 1.15 "Order of errors", pass 2; D-15 for operators.
-The second pass (weir.validate.field): limits, duplicates, enums and formats, in field order; unchanged
+The second pass (weir.fields.field): limits, duplicates, enums and formats, in field order; unchanged
 parts of an update are skipped. Some formats have other words here (`bytes` where the first pass says `characters`);
 duplicates are reported before the entries are checked, and print whole in wire form.
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from weir.fields import field
+from weir.fields.field import Document, Errors, FieldError
+from weir.fields.meta import same
 from weir.objects.schema import struct
 from weir.objects.strict_decoder import printed
-from weir.validate import field
 from weir.validate.core.tolerations import validate_comparison
-from weir.validate.field import Document, Errors, FieldError
-from weir.validate.meta import same
 from weir.validate.ratchet import Options
 from weir.validate.resource.device_names import (
     DRIVER_MAX_BYTES,
@@ -110,9 +110,9 @@ def repeated(entries: list[Any], keys: Collection[str], at: str, of: str = "") -
     seen: set[Any] = set()
     for i, entry in enumerate(entries):
         key = tuple(entry.get(name) or "" for name in keys) if keys else entry
-        if key in seen:
-            yield field.duplicate(f"{at}[{i}]", printed(_defaulted(entry), struct(of)) if of else entry)
-        seen.add(key)
+        yield from field.unique(
+            key, seen, f"{at}[{i}]", printed(_defaulted(entry), struct(of)) if of else entry
+        )
 
 
 def _defaulted(entry: Document) -> Document:
@@ -131,7 +131,7 @@ def _with_count(request: Document) -> Document:
     return {**request, "allocationMode": mode, **counted}
 
 
-def names(listed: list[str], at: str) -> Errors:
+def declared_references(listed: list[str], at: str) -> Errors:
     """Yield what is wrong with a list of references to requests: too many, or one twice."""
     yield from too_long_list(listed, MOST, at) or repeated(listed, (), at)
 
@@ -229,7 +229,7 @@ def declared_claim(devices: Document, at: str, options: Options) -> Errors:
         yield from over
     else:
         for i, constraint in enumerate(constraints):
-            yield from names(constraint.get("requests") or [], f"{where}[{i}].requests")
+            yield from declared_references(constraint.get("requests") or [], f"{where}[{i}].requests")
             for name in ("matchAttribute", "distinctAttribute"):
                 if constraint.get(name) is not None:
                     yield from fully_qualified_name(constraint[name], f"{where}[{i}].{name}")
@@ -242,7 +242,7 @@ def configs(entries: list[Document], at: str, most: int = MOST) -> Errors:
         yield from over
         return
     for i, entry in enumerate(entries):
-        yield from names(entry.get("requests") or [], f"{at}[{i}].requests")
+        yield from declared_references(entry.get("requests") or [], f"{at}[{i}].requests")
         if (opaque := entry.get("opaque")) is not None:
             yield from validate_driver_reference(opaque.get("driver") or "", f"{at}[{i}].opaque.driver")
 
@@ -278,14 +278,11 @@ def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
 
 def _toleration(toleration: Document, at: str, options: Options) -> Errors:
     operator, value = toleration.get("operator") or "Equal", toleration.get("value") or ""
-    if key := toleration.get("key") or "":
-        yield from field.each_invalid(f"{at}.key", key, check_label_key(key))
+    yield from field.well_formed(f"{at}.key", toleration.get("key") or None, check_label_key)
     if operator not in ("Exists", "Equal"):
         problems = validate_comparison(operator, value, at, options)
         yield from (error for error in problems if error.field.endswith(".operator"))
-    effect = toleration.get("effect") or ""
-    if effect and effect not in EFFECTS:
-        yield field.not_supported(f"{at}.effect", effect, EFFECTS)
+    yield from field.one_of(f"{at}.effect", toleration.get("effect") or None, EFFECTS)
 
 
 def declared_class(new: Document, old: Document | None) -> Errors:

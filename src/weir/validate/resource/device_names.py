@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from weir.validate import field
+from weir.fields import field
+from weir.fields.field import Document, Errors, FieldError
+from weir.fields.meta import same
 from weir.validate.core.tolerations import expression_errors
-from weir.validate.field import Document, Errors, FieldError
-from weir.validate.meta import same
 from weir.values.names import (
     byte_length,
     check_c_identifier,

@@ -1,17 +1,22 @@
-"""Validation of DeviceTaintRule.
+"""Validation of DeviceTaintRule, device taints and device tolerations.
 
-Spec: dra.md 1.10 "DeviceTaintRule", 1.15; D-05 for the selector's class and expressions.
+Spec: dra.md 1.5 "DeviceTaint", 1.7 "DeviceToleration", 1.10 "DeviceTaintRule", 1.15 "Validation error texts"; D-03,
+D-05, D-08, D-15. Unlike for pods, a bad value is reported on `value`; effects and operators are reported last, by the
+declarative pass (weir.validate.resource.declared_devices).
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors, settle, too_many
+from weir.fields.meta import validate_meta
 from weir.validate.conditions import validate_conditions
-from weir.validate.field import Context, Document, Errors, each_invalid, settle, too_many
-from weir.validate.meta import validate_meta
-from weir.validate.ratchet import options_for
-from weir.validate.resource.declared_devices import taint_effect, too_long_list
+from weir.validate.core.tolerations import EMPTY_KEY, validate_comparison, validate_expression
+from weir.validate.ratchet import Options, options_for
+from weir.validate.resource.declared_devices import MOST_TOLERATIONS, taint_effect, too_long_list
 from weir.validate.resource.device_names import (
     MOST_SELECTORS,
     validate_device_name,
@@ -19,8 +24,64 @@ from weir.validate.resource.device_names import (
     validate_pool_name,
     validate_selectors,
 )
-from weir.validate.resource.device_taints import validate_device_taint
-from weir.values.names import check_dns1123_subdomain
+from weir.values.names import byte_length, check_dns1123_subdomain, check_label_key, check_label_value
+from weir.values.quoting import compact_json
+
+DATA_MAX_BYTES: Final = 10 * 1024
+DESCRIPTION_MAX_BYTES: Final = 1024
+POSITIVE: Final = "must be greater than zero"
+OMITTED: Final = "<value omitted>"
+
+
+def validate_device_taint(taint: Document, at: str) -> Errors:
+    """Yield what is wrong with a device taint, besides its effect."""
+    key, value = taint.get("key") or "", taint.get("value") or ""
+    yield from field.each_invalid(f"{at}.key", key, check_label_key(key))
+    yield from field.each_invalid(f"{at}.value", value, check_label_value(value))
+    if byte_length(taint.get("description") or "") > DESCRIPTION_MAX_BYTES:
+        yield field.too_long(f"{at}.description", DESCRIPTION_MAX_BYTES)
+    if "data" in taint and taint["data"] is not None:
+        yield from validate_json_object(taint["data"], f"{at}.data")
+    rate = taint.get("evictionsPerSecond")
+    if rate is not None and rate <= 0:
+        yield field.invalid(f"{at}.evictionsPerSecond", rate, POSITIVE)
+
+
+def validate_json_object(value: Any, at: str) -> Errors:
+    """Yield what is wrong with free-form data: an object of limited size."""
+    text = compact_json(value) if not isinstance(value, str | bytes) else json.dumps(str(value))
+    if byte_length(text) > DATA_MAX_BYTES:
+        yield field.too_long(at, DATA_MAX_BYTES)
+    elif not isinstance(value, dict):
+        yield field.invalid(at, OMITTED, "must be a valid JSON object")
+
+
+def validate_device_tolerations(tolerations: list[Document], at: str, options: Options) -> Errors:
+    """Yield what is wrong with the tolerations of one request, besides keys, operators and effects."""
+    if len(tolerations) > MOST_TOLERATIONS:
+        yield field.too_many(at, len(tolerations), MOST_TOLERATIONS)
+        return
+    for i, toleration in enumerate(tolerations):
+        where = f"{at}[{i}]"
+        if toleration.get("expression"):
+            yield from validate_expression(toleration, where, options)
+        else:
+            yield from _validate_toleration(toleration, where, options)
+
+
+def _validate_toleration(toleration: Document, at: str, options: Options) -> Errors:
+    operator, value = toleration.get("operator") or "Equal", toleration.get("value") or ""
+    if not toleration.get("key") and operator != "Exists":
+        yield field.invalid(f"{at}.operator", Enum(operator), EMPTY_KEY)
+    if operator == "Exists":
+        if value:
+            yield field.invalid(f"{at}.value", value, "must be empty for operator `Exists`")
+    elif operator == "Equal":
+        yield from field.each_invalid(f"{at}.value", value, check_label_value(value))
+    else:
+        problems = validate_comparison(operator, value, at, options)
+        yield from (error for error in problems if not error.field.endswith(".operator"))
+
 
 MOST_CONDITIONS: Final = 8
 
@@ -71,6 +132,7 @@ def _validate_selector(
         yield from validate_pool_name(pool, f"{at}.pool")
     if (device := selector.get("device")) is not None:
         yield from validate_device_name(device, f"{at}.device")
-    if (name := selector.get("deviceClassName")) is not None:
-        yield from each_invalid(f"{at}.deviceClassName", name, check_dns1123_subdomain(name))
+    yield from field.well_formed(
+        f"{at}.deviceClassName", selector.get("deviceClassName"), check_dns1123_subdomain
+    )
     yield from validate_selectors(selector.get("selectors") or [], f"{at}.selectors", old, shares=shares)

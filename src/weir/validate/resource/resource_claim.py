@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.validate import field
-from weir.validate.field import Context, Document, Enum, Errors
-from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
+from weir.fields import field
+from weir.fields.field import Context, Document, Enum, Errors
+from weir.fields.meta import IMMUTABLE, same, validate_meta, validate_template_meta
 from weir.validate.ratchet import Options, options_for
-from weir.validate.resource.claim_status import validate_claim_status
+from weir.validate.resource.claim_status import (
+    Names,
+    over_limit,
+    request_names,
+    validate_claim_status,
+    validate_configs,
+    validate_references,
+)
 from weir.validate.resource.declared_devices import (
     MODES,
     MOST,
@@ -22,14 +29,7 @@ from weir.validate.resource.declared_devices import (
     declared_class,
 )
 from weir.validate.resource.device_names import validate_device_name, validate_selectors
-from weir.validate.resource.device_taints import POSITIVE, validate_device_tolerations
-from weir.validate.resource.request_references import (
-    Names,
-    over_limit,
-    request_names,
-    validate_configs,
-    validate_references,
-)
+from weir.validate.resource.device_taint_rule import POSITIVE, validate_device_tolerations
 from weir.values.names import check_dns1123_subdomain
 
 ONE_FORM: Final = "exactly one of `exactly` or `firstAvailable` is required"
@@ -128,10 +128,7 @@ def _validate_request(request: Document, at: str, options: Options) -> Errors:
 
 
 def _validate_class_name(name: str, at: str) -> Errors:
-    if not name:
-        yield field.required(at)
-    else:
-        yield from field.each_invalid(at, name, check_dns1123_subdomain(name))
+    yield from field.required_well_formed(at, name, check_dns1123_subdomain)
 
 
 def _validate_device_request(request: Document, at: str, options: Options) -> Errors:

@@ -1,35 +1,23 @@
 """Validation of ResourceSlice.
 
-Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4, 1.15; D-01 (taints beside devices), D-02 (64 devices).
-A slice holds devices, shared counters or taints, never two of them; `allNodes: false` is invalid; unchanged
-capacities and taints of a device are not checked again. Limits, effects and counters are in
-weir.validate.resource.declared_devices.
+Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4 "Capacity request policy", 1.15; D-01 (taints beside devices), D-02
+(64 devices). A slice holds devices, shared counters or taints, never two of them; `allNodes: false` is invalid;
+unchanged capacities and taints of a device are not checked again. Amounts out of range of a policy are reported below
+`validRange`, the default's included. Limits, effects and counters are in weir.validate.resource.declared_devices.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from weir.validate.core.node_selector import validate_node_selector
+from weir.fields import field
+from weir.fields.field import Context, Document, Errors
+from weir.fields.meta import IMMUTABLE, same, validate_meta
 from weir.validate.core.resources import amount
-from weir.validate.field import (
-    Context,
-    Document,
-    Errors,
-    covered,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    required,
-    settle,
-    too_long,
-    too_many,
-)
 from weir.validate.gonames import go_list, go_struct
-from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.validate.numbers import NOT_NEGATIVE
 from weir.validate.ratchet import options_for
 from weir.validate.resource.declared_devices import (
     MOST_BINDING_CONDITIONS,
@@ -45,9 +33,10 @@ from weir.validate.resource.device_names import (
     validate_pool_name,
     validate_qualified_name,
 )
-from weir.validate.resource.device_taints import POSITIVE, validate_device_taint
-from weir.validate.resource.request_policy import validate_request_policy
+from weir.validate.resource.device_taint_rule import POSITIVE, validate_device_taint
+from weir.validate.selectors import validate_node_selector
 from weir.values.names import byte_length, check_dns1123_subdomain, check_label_key
+from weir.values.quantity import Quantity, parse_quantity
 from weir.values.semver import SemverError, parse_strict
 
 MOST_DEVICES: Final = 128
@@ -76,7 +65,7 @@ def validate_resource_slice(new: Document, old: Document | None, context: Contex
     """Yield what is wrong with a ResourceSlice."""
     spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
     kept = _kept(before or {})
-    yield from settle(
+    yield from field.settle(
         (
             *validate_meta(new, old, context),
             *_validate_identity(spec, before, context),
@@ -94,17 +83,17 @@ def _validate_identity(spec: Document, old: Document | None, context: Context) -
     yield from validate_pool_name(pool.get("name") or "", "spec.pool.name")
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
     if count <= 0:
-        yield invalid("spec.pool.resourceSliceCount", count, POSITIVE)
+        yield field.invalid("spec.pool.resourceSliceCount", count, POSITIVE)
     if generation < 0:
-        yield invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
+        yield field.invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
     if old is None:
         return
     if (pool.get("name") or "") != ((old.get("pool") or {}).get("name") or ""):
-        yield invalid("spec.pool.name", pool.get("name") or "", IMMUTABLE)
+        yield field.invalid("spec.pool.name", pool.get("name") or "", IMMUTABLE)
     if (spec.get("driver") or "") != (old.get("driver") or ""):
-        yield invalid("spec.driver", spec.get("driver") or "", IMMUTABLE)
+        yield field.invalid("spec.driver", spec.get("driver") or "", IMMUTABLE)
     if spec.get("nodeName") != old.get("nodeName"):
-        yield invalid("spec.nodeName", spec.get("nodeName"), IMMUTABLE)
+        yield field.invalid("spec.nodeName", spec.get("nodeName"), IMMUTABLE)
 
 
 def _validate_node_selection(spec: Document, context: Context) -> Errors:
@@ -113,22 +102,22 @@ def _validate_node_selection(spec: Document, context: Context) -> Errors:
     if name is not None:
         if name:
             given.append("nodeName")
-            yield from each_invalid("spec.nodeName", name, check_dns1123_subdomain(name))
+            yield from field.each_invalid("spec.nodeName", name, check_dns1123_subdomain(name))
         else:
-            yield invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
+            yield field.invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
     if (selector := spec.get("nodeSelector")) is not None:
         given.append("nodeSelector")
         yield from _validate_selector(selector, "spec.nodeSelector", context)
-    for field in ("allNodes", "perDeviceNodeSelection"):
-        if spec.get(field):
-            given.append(field)
-        elif spec.get(field) is not None:
-            yield invalid(f"spec.{field}", False, ONLY_TRUE)
+    for member in ("allNodes", "perDeviceNodeSelection"):
+        if spec.get(member):
+            given.append(member)
+        elif spec.get(member) is not None:
+            yield field.invalid(f"spec.{member}", False, ONLY_TRUE)
     if not given:
-        yield required("spec", ONE_NODE_FIELD)
+        yield field.required("spec", ONE_NODE_FIELD)
     elif len(given) > 1:
-        shown = "{" + ", ".join(f"`{field}`" for field in given) + "}"
-        yield invalid("spec", shown, ONE_NODE_FIELD + ", but multiple fields are set")
+        shown = "{" + ", ".join(f"`{member}`" for member in given) + "}"
+        yield field.invalid("spec", shown, ONE_NODE_FIELD + ", but multiple fields are set")
 
 
 def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
@@ -138,7 +127,7 @@ def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1 and at == "spec.nodeSelector":
         given = selector.get("nodeSelectorTerms")
-        yield invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", given), ONE_TERM)
+        yield field.invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", given), ONE_TERM)
 
 
 # ── what the slice holds ─────────────────────────────────────────────────────────────────────────
@@ -148,12 +137,12 @@ def _validate_content(spec: Document, old: Document, context: Context, kept: _Ke
     devices, taints = spec.get("devices") or [], spec.get("taints") or []
     counters = spec.get("sharedCounters") or []
     if taints and (devices or counters):
-        yield invalid("spec", "", "only one of `devices`, `sharedCounters` or `taints` is allowed")
+        yield field.invalid("spec", "", "only one of `devices`, `sharedCounters` or `taints` is allowed")
     elif spec.get("devices") is not None and spec.get("sharedCounters") is not None:
-        yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
+        yield field.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     limit = MOST_DEMANDING_DEVICES if any(map(_is_demanding, devices)) else MOST_DEVICES
     if len(devices) > limit:
-        yield too_many("spec.devices", len(devices), limit)
+        yield field.too_many("spec.devices", len(devices), limit)
     else:
         yield from _validate_devices(devices, spec, old, context, kept)
     yield from _validate_slice_taints(taints)
@@ -207,7 +196,7 @@ def _validate_devices(
     names: set[str] = set()
     for i, device in enumerate(devices):
         if (name := device.get("name") or "") in names:
-            yield duplicate(f"spec.devices[{i}]", name)
+            yield field.duplicate(f"spec.devices[{i}]", name)
         names.add(name)
 
 
@@ -219,9 +208,9 @@ def _validate_device(
     yield from validate_device_name(device.get("name") or "", f"{at}.name")
     if (total := len(attributes) + len(capacity)) > MOST_ENTRIES:
         detail = f"the total number of attributes and capacities must not exceed {MOST_ENTRIES}"
-        yield invalid(at, total, detail)
+        yield field.invalid(at, total, detail)
     if (values := sum(map(_count_values, attributes.values()))) > MOST_VALUES:
-        yield invalid(at, values, f"the total number of attribute values must not exceed {MOST_VALUES}")
+        yield field.invalid(at, values, f"the total number of attribute values must not exceed {MOST_VALUES}")
     for name in sorted(attributes):
         yield from _validate_name(name, f"{at}.attributes", context, kept)
         yield from _validate_attribute(attributes[name], f"{at}.attributes[{_shortened(name)}]")
@@ -231,7 +220,7 @@ def _validate_device(
             yield from _validate_capacity(capacity[name], device, f"{at}.capacity[{_shortened(name)}]")
     if old is None or not same(taints, old.get("taints")):
         if len(taints) > MOST_TAINTS:
-            yield too_many(f"{at}.taints", len(taints), MOST_TAINTS)
+            yield field.too_many(f"{at}.taints", len(taints), MOST_TAINTS)
         else:
             for i, taint in enumerate(taints):
                 yield from validate_device_taint(taint, f"{at}.taints[{i}]")
@@ -273,14 +262,14 @@ def _validate_attribute(attribute: Document, at: str) -> Errors:
             yield from _validate_text(attribute[name], name, f"{at}.{name}")
     for name in ("ints", "bools", "strings", "versions"):
         if attribute.get(name) == []:
-            yield invalid(f"{at}.{name}", [], "must not be empty if specified")
+            yield field.invalid(f"{at}.{name}", [], "must not be empty if specified")
     for name in ("strings", "versions"):
         for i, text in enumerate(attribute.get(name) or ()):
             yield from _validate_text(text, name.removesuffix("s"), f"{at}.{name}[{i}]")
     given = [name for name in VALUES if attribute.get(name) is not None]
     if len(given) != 1:
         shown = go_struct("DeviceAttribute", attribute) if given else ""
-        yield from covered([invalid(at, shown, "exactly one value must be specified")])
+        yield from field.covered([field.invalid(at, shown, "exactly one value must be specified")])
 
 
 def _validate_text(text: str, kind: str, at: str) -> Errors:
@@ -288,9 +277,9 @@ def _validate_text(text: str, kind: str, at: str) -> Errors:
         try:
             parse_strict(text)
         except SemverError:
-            yield invalid(at, text, "must be a string compatible with semver.org spec 2.0.0")
+            yield field.invalid(at, text, "must be a string compatible with semver.org spec 2.0.0")
     if byte_length(text) > VALUE_MAX_BYTES:
-        yield too_long(at, VALUE_MAX_BYTES)
+        yield field.too_long(at, VALUE_MAX_BYTES)
 
 
 def _validate_capacity(capacity: Document, device: Document, at: str) -> Errors:
@@ -298,7 +287,7 @@ def _validate_capacity(capacity: Document, device: Document, at: str) -> Errors:
     if policy is None:
         return
     if not device.get("allowMultipleAllocations"):
-        yield forbidden(f"{at}.requestPolicy", "allowMultipleAllocations must be true")
+        yield field.forbidden(f"{at}.requestPolicy", "allowMultipleAllocations must be true")
         return
     yield from validate_request_policy(policy, amount(capacity.get("value") or "0"), f"{at}.requestPolicy")
 
@@ -307,22 +296,22 @@ def _validate_device_nodes(device: Document, at: str, per_device: bool, context:
     given = [name for name in ("nodeName", "nodeSelector", "allNodes") if device.get(name) is not None]
     if not per_device:
         if given:
-            yield invalid(at, None, NOT_PER_DEVICE)
+            yield field.invalid(at, None, NOT_PER_DEVICE)
         return
     if name := device.get("nodeName"):
-        yield from each_invalid(f"{at}.nodeName", name, check_dns1123_subdomain(name))
+        yield from field.each_invalid(f"{at}.nodeName", name, check_dns1123_subdomain(name))
     elif name is not None:
-        yield invalid(f"{at}.nodeName", "", "must not be empty")
+        yield field.invalid(f"{at}.nodeName", "", "must not be empty")
         given.remove("nodeName")
     if device.get("nodeSelector") is not None:
         yield from _validate_selector(device["nodeSelector"], f"{at}.nodeSelector", context)
     if device.get("allNodes") is False:
-        yield invalid(f"{at}.allNodes", False, ONLY_TRUE)
+        yield field.invalid(f"{at}.allNodes", False, ONLY_TRUE)
         given.remove("allNodes")
     if not given:
-        yield required(at, PER_DEVICE)
+        yield field.required(at, PER_DEVICE)
     elif len(given) > 1:
-        yield invalid(at, "{" + ", ".join(f"`{name}`" for name in given) + "}", PER_DEVICE)
+        yield field.invalid(at, "{" + ", ".join(f"`{name}`" for name in given) + "}", PER_DEVICE)
 
 
 def validate_binding_conditions(holder: Document, at: str) -> Errors:
@@ -330,36 +319,36 @@ def validate_binding_conditions(holder: Document, at: str) -> Errors:
     wanted, failed = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     for name, listed in (("bindingConditions", wanted), ("bindingFailureConditions", failed)):
         if len(listed) > MOST_BINDING_CONDITIONS:
-            yield from covered([too_many(f"{at}.{name}", len(listed), MOST_BINDING_CONDITIONS)])
+            yield from field.covered([field.too_many(f"{at}.{name}", len(listed), MOST_BINDING_CONDITIONS)])
         else:
             for i, condition in enumerate(listed):
-                yield from each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
+                yield from field.each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
     yield from repeated(wanted, (), f"{at}.bindingConditions")
     for i, condition in enumerate(failed):
         where = f"{at}.bindingFailureConditions[{i}]"
         if condition in failed[:i]:
-            yield duplicate(where, condition)
+            yield field.duplicate(where, condition)
         if condition in wanted:
-            yield invalid(
+            yield field.invalid(
                 where, condition, "bindingFailureConditions must not overlap with bindingConditions"
             )
     if failed and not wanted:
         detail = "bindingConditions are required to use bindingFailureConditions"
-        yield invalid(f"{at}.bindingConditions", holder.get("bindingConditions"), detail)
+        yield field.invalid(f"{at}.bindingConditions", holder.get("bindingConditions"), detail)
     if wanted and not failed:
         detail = "bindingFailureConditions are required to use bindingConditions"
-        yield invalid(f"{at}.bindingFailureConditions", holder.get("bindingFailureConditions"), detail)
+        yield field.invalid(f"{at}.bindingFailureConditions", holder.get("bindingFailureConditions"), detail)
 
 
 def _validate_slice_taints(taints: list[Document]) -> Errors:
     if len(taints) > MOST_SLICE_TAINTS:
-        yield too_many("spec.taints", len(taints), MOST_SLICE_TAINTS)
+        yield field.too_many("spec.taints", len(taints), MOST_SLICE_TAINTS)
         return
     for i, entry in enumerate(taints):
         at = f"spec.taints[{i}]"
         device = entry.get("device") or ""
         if not device:
-            yield required(f"{at}.device")
+            yield field.required(f"{at}.device")
         else:
             yield from validate_device_name(device, f"{at}.device")
         yield from validate_device_taint(entry.get("taint") or {}, f"{at}.taint")
@@ -371,7 +360,7 @@ def _validate_slice_taints(taints: list[Document]) -> Errors:
 
 def _validate_counters(counters: Document, at: str) -> Errors:
     if len(counters) > MOST_ENTRIES:
-        yield too_many(at, len(counters), MOST_ENTRIES)
+        yield field.too_many(at, len(counters), MOST_ENTRIES)
 
 
 def _validate_counter_sets(sets: list[Document]) -> Errors:
@@ -386,3 +375,103 @@ def _validate_consumption(entries: list[Document], at: str) -> Errors:
     if len(entries) <= MOST_CONSUMED_SETS:
         for i, entry in enumerate(entries):
             yield from _validate_counters(entry.get("counters") or {}, f"{at}[{i}].counters")
+
+
+# ── capacity request policies ─────────────────────────────────────────────────────────────────────────
+
+
+MOST_POLICY_VALUES: Final = 10
+BOTH: Final = (
+    'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+)
+
+
+NOT_INT64: Final = "must not be larger than 9223372036854775807"
+_LARGEST: Final = parse_quantity("9223372036854775807")
+
+
+def validate_request_policy(policy: Document, capacity: Quantity, at: str) -> Errors:
+    """Yield what is wrong with the policy of one capacity whose whole amount is *capacity*."""
+    values, span, default = policy.get("validValues") or [], policy.get("validRange"), policy.get("default")
+    if values and span is not None:
+        yield field.forbidden(at, BOTH)
+        return
+    given = "validValues" if values else "validRange" if span is not None else ""
+    if default is None and given:
+        yield field.required(f"{at}.default", f"required when {given} is defined")
+        return
+    if values:
+        yield from _validate_values(values, default, capacity, f"{at}.validValues")
+    if span is not None:
+        yield from _validate_range(span, default, capacity, f"{at}.validRange")
+
+
+def _validate_values(values: list[Any], default: Any, capacity: Quantity, at: str) -> Errors:
+    amounts, asked = [amount(value) for value in values], amount(default)
+    for i in range(1, len(amounts)):
+        if amounts[i] < amounts[i - 1]:
+            yield field.invalid(f"{at}[{i}]", str(amounts[i]), "values must be sorted in ascending order")
+    looked_at = amounts if len(amounts) <= MOST_POLICY_VALUES else []
+    if not looked_at:
+        yield field.too_many(at, len(values), MOST_POLICY_VALUES)
+    for i, each in enumerate(looked_at):
+        if each > capacity:
+            yield field.invalid(f"{at}[{i}]", str(each), f"option is larger than capacity value: {capacity}")
+    whole = [each.value for each in looked_at]  # fractions are rounded up before they are compared
+    for i, number in enumerate(whole):
+        if number in whole[:i]:
+            yield field.duplicate(f"{at}[{i}]", str(number))
+    if asked not in looked_at:
+        yield field.invalid(at, str(asked), "default value is not valid according to the requestPolicy")
+
+
+def _validate_range(span: Document, default: Any, capacity: Quantity, at: str) -> Errors:
+    low, high, step = (
+        None if span.get(name) is None else amount(span[name]) for name in ("min", "max", "step")
+    )
+    asked = amount(default)
+    if low is None:
+        yield field.required(f"{at}.min", "required when validRange is defined")
+        return
+    if low > capacity:
+        yield field.invalid(f"{at}.min", str(low), f"min is larger than capacity value: {capacity}")
+    if asked < low:
+        yield field.invalid(f"{at}.default", str(asked), f"default is less than min: {low}")
+    if high is not None:
+        yield from _validate_maximum(low, high, asked, capacity, at)
+    if step is not None:
+        yield from _validate_step(low, high, step, asked, capacity, at)
+
+
+def _validate_maximum(low: Quantity, high: Quantity, asked: Quantity, capacity: Quantity, at: str) -> Errors:
+    if low > high:
+        yield field.invalid(f"{at}.max", str(low), f"min is larger than max: {high}")
+    if high > capacity:
+        yield field.invalid(f"{at}.max", str(high), f"max is larger than capacity value: {capacity}")
+    if asked > high:
+        yield field.invalid(f"{at}.default", str(asked), f"default is more than max: {high}")
+
+
+def _validate_step(
+    low: Quantity, high: Quantity | None, step: Quantity, asked: Quantity, capacity: Quantity, at: str
+) -> Errors:
+    if step.sign <= 0:
+        yield field.invalid(f"{at}.step", str(step), "must be greater than zero")
+        return
+    if low + step > capacity:
+        yield field.invalid(
+            f"{at}.step", str(step), f"one step {low + step} is larger than capacity value: {capacity}"
+        )
+    named = [("default", asked), ("min", low), ("max", high), ("step", step)]
+    unsafe = [(name, each) for name, each in named if each is not None and _is_unsafe(each)]
+    for name, each in unsafe:
+        yield field.invalid(f"{at}.{name}", str(each), NOT_NEGATIVE if each.sign < 0 else NOT_INT64)
+    for bound in () if unsafe else (asked, high):
+        if bound is not None and (bound.value - low.value) % step.value:  # in whole numbers, rounded up
+            detail = f"value is not a multiple of a given step ({step}) from ({low})"
+            yield field.invalid(f"{at}.step", str(bound), detail)
+
+
+def _is_unsafe(each: Quantity) -> bool:
+    """Return whether steps cannot be counted with *each*: it is negative, or over what 64 bits hold."""
+    return each.sign < 0 or each > _LARGEST

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from weir.forecast.cluster import ForecastCluster
+from weir.forecast.coverage import manifests_need_control_plane
 from weir.lowering.originals import evaluated
 from weir.objects.kinds import by_kind
 from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
-
-__all__ = ["Apply"]
 
 Document = dict[str, Any]
 
@@ -21,7 +20,6 @@ class Apply:
     """`kubectl apply -f`."""
 
     documents: tuple[Document, ...] = field(hash=False)
-    control_plane_reason: ClassVar[str] = "manifests are applied by the API server"
 
     def say(self) -> str:
         names = [
@@ -30,10 +28,13 @@ class Apply:
         ]
         return f"apply {' '.join(names)}"
 
+    def control_plane_reason(self, documents: Sequence[Document]) -> str:
+        """Return why a cluster of *documents* needs its API server for this, "" if it needs none."""
+        return manifests_need_control_plane(filter(_is_object, self.documents), documents)
+
     def make(self, cluster: ChangedCluster) -> list[str]:
-        assert not isinstance(cluster, ForecastCluster)
         for document in self.documents:
-            if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+            if not _is_object(document) or not document.get("apiVersion"):
                 raise ChangeError("a document without a kind and an apiVersion cannot be applied")
             if not (document.get("metadata") or {}).get("name"):
                 raise ChangeError(f"a {document['kind']} without metadata.name cannot be applied")
@@ -43,11 +44,15 @@ class Apply:
                 raise ChangeError(
                     f"{document['apiVersion']} {document['kind']} is no kind that weir knows"
                 ) from None
-            unless_refused(partial(cluster.apply, _managed(document)))
+            unless_refused(partial(cluster.apply, managed(document)))
         return []
 
 
-def _managed(document: Document) -> Document:
+def _is_object(document: Any) -> bool:
+    return isinstance(document, dict) and bool(document.get("kind"))
+
+
+def managed(document: Document) -> Document:
     """Return *document* as it can be applied: as its author wrote it, without what only a server writes."""
     document = evaluated(document)
     dropped = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")

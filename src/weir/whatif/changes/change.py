@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from weir.errors import ApiError
 from weir.forecast.cluster import ForecastCluster
 
 if TYPE_CHECKING:
     from weir.simulation.cluster import Cluster
-
-__all__ = ["Change", "ChangeError", "ChangedCluster", "Wait", "needs_control_plane", "unless_refused"]
 
 #: What changes are made to.
 ChangedCluster: TypeAlias = "Cluster | ForecastCluster"
@@ -54,6 +52,12 @@ def unless_refused(act: Callable[[], object]) -> None:
         raise ChangeError(f"the server would refuse it: {' '.join(str(error).split())}") from None
 
 
-def needs_control_plane(changes: Iterable[Change]) -> str:
-    """Return why *changes* can only be made to a whole control plane, "" if they need none."""
-    return next((reason for change in changes if (reason := getattr(change, "control_plane_reason", ""))), "")
+def needs_control_plane(changes: Iterable[Change], documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return why *changes* to a cluster of *documents* need a whole control plane, "" if they need none."""
+    for change in changes:
+        ask: Callable[[Sequence[Mapping[str, Any]]], str] | None = getattr(
+            change, "control_plane_reason", None
+        )
+        if ask is not None and (reason := ask(documents)):
+            return reason
+    return ""

@@ -14,8 +14,6 @@ from weir.objects.kinds import by_kind
 from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.changes.nodes import Cordon, Nodes
 
-__all__ = ["Drain"]
-
 Document = dict[str, Any]
 PODS: Final = by_kind("v1", "Pod")
 RETRY_SECONDS: Final = 5.0

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any
 
 from weir.apiserver.older_release import RELEASES
 from weir.forecast.cluster import ForecastCluster
 from weir.gates import FEATURES, Gates
 from weir.objects.templates import TEMPLATE_PATHS
-from weir.simulation.component_gates import ComponentGates
+from weir.simulation.component_gates import COMPONENTS, ComponentGates
 from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.upgrade_order import advice
-
-__all__ = ["COMPONENTS", "SetGates"]
-
-COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 
 
 @dataclass(frozen=True)
@@ -27,12 +23,15 @@ class SetGates:
     components: tuple[str, ...] = ()  #: all of them unless named
     before: Gates = field(default_factory=Gates)
     to: str = ""  #: an older release: components that never heard of the KEPs' fields
-    control_plane_reason: ClassVar[str] = "components are restarted with other feature gates"
 
     def say(self) -> str:
         words = ",".join(f"{name}={str(value).lower()}" for name, value in self.settings)
         named = "".join(f" --component {name}" for name in self.components)
         return " ".join(filter(None, ("gates", words, named.strip(), f"--to {self.to}" if self.to else "")))
+
+    def control_plane_reason(self, documents: Sequence[Mapping[str, Any]]) -> str:
+        """Return why this needs a whole control plane."""
+        return "components are restarted with other feature gates"
 
     def make(self, cluster: ChangedCluster) -> list[str]:
         """Restart them, and say what should have been done before."""

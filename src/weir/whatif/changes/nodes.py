@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -14,8 +14,6 @@ from weir.selectors.labels import parse
 from weir.taints.notation import taint_document
 from weir.validate import validate
 from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
-
-__all__ = ["AddNodes", "Cordon", "DeleteNode", "Label", "Nodes", "Taint", "TaintEdit"]
 
 Document = dict[str, Any]
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -30,7 +28,11 @@ class Nodes:
 
     def find(self, cluster: ChangedCluster) -> list[Document]:
         """Return the nodes, in the order they were named; raises ChangeError when one is not there."""
-        nodes = {each["metadata"]["name"]: each for each in cluster.list("Node")}
+        return self.among(cluster.list("Node"))
+
+    def among(self, documents: Iterable[Document]) -> list[Document]:
+        """Return those of a cluster's nodes that are meant; raises ChangeError when one is not there."""
+        nodes = {each["metadata"]["name"]: each for each in documents}
         for name in self.names:
             if name not in nodes:
                 raise ChangeError(f"no node {name} in the cluster (it has {len(nodes)})")

@@ -11,8 +11,6 @@ from weir.objects.kinds import KINDS
 from weir.objects.times import format_time
 from weir.whatif.changes.change import ChangedCluster, ChangeError
 
-__all__ = ["Rollout", "Scale"]
-
 RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 _ROLLED: Final = ("Deployment", "StatefulSet", "DaemonSet")

@@ -14,9 +14,9 @@ from tests.unit.apiserver.admission_world import (
     stored,
     update,
 )
-from weir.apiserver.admission import Attributes
+from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.admission.chain import PluginError, Settings
-from weir.apiserver.admission.node_tolerations import requested_extended_resources
+from weir.apiserver.admission.tolerations import requested_extended_resources
 from weir.apiserver.auth.authn import User
 from weir.errors import Forbidden, InternalError, NotFound
 from weir.objects.kinds import by_kind

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.unit.apiserver.admission_world import JANE, Objects, create, pod, stored, update, write
-from weir.apiserver.admission import Attributes
+from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.auth.authn import User, proven
 from weir.errors import Forbidden, NotFound

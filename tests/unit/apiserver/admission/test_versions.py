@@ -10,8 +10,8 @@ import asyncio
 import pytest
 
 from tests.unit.apiserver.admission_world import JANE, Objects
-from weir.apiserver.admission import Attributes, Chain
-from weir.apiserver.admission.expression_values import expression_values
+from weir.apiserver.admission.attributes import Attributes
+from weir.apiserver.admission.chain import Chain
 from weir.apiserver.admission.versions import (
     InVersion,
     Unconverted,
@@ -21,11 +21,12 @@ from weir.apiserver.admission.versions import (
     spoken_kind,
     taken_from,
 )
+from weir.apiserver.compat.policies import expression_values
 from weir.apiserver.registry.conversion import from_storage
-from weir.customresources.served import rows_of
+from weir.compat.customresources.served import rows_of
+from weir.compat.policies.matching import equivalents, matched_kind, selectors_match
 from weir.errors import InternalError
 from weir.objects.kinds import by_kind
-from weir.policies.matching import equivalents, matched_kind, selectors_match
 
 OLD, NEW = (by_kind(f"autoscaling/{version}", "HorizontalPodAutoscaler") for version in ("v1", "v2"))
 PODS, CONFIGS = by_kind("v1", "Pod"), by_kind("v1", "ConfigMap")

@@ -1,14 +1,20 @@
 """Claims about weir.apiserver.auth.pki: made once, kept, renewed in time, readable by nobody else."""
 
+import base64
 import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import yaml
 from cryptography import x509
 
 from weir.apiserver.auth import pki
 from weir.apiserver.auth.authn import read_certificate
+from weir.apiserver.auth.pki import Access, KubeconfigError
+from weir.apiserver.auth.pki import kubeconfig_document as document
+from weir.apiserver.auth.pki import merge_kubeconfig as merge
+from weir.apiserver.auth.pki import write_kubeconfig as write
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -121,3 +127,51 @@ def test_a_certificate_of_another_authority_fails_the_handshake(tmp_path):
     client.load_cert_chain(foreign.directory / "admin.crt", foreign.directory / "admin.key")
     with pytest.raises(ssl.SSLError):
         handshake(pki.serving_context(credentials), client)
+
+
+# ── claims about weir.apiserver.auth.pki: embedded, private, and nobody else's entries are touched ──
+
+
+HERE = document(Access("https://127.0.0.1:6443", b"CA", b"CERT", b"KEY"))
+
+
+def test_certificates_are_embedded():
+    user = HERE["users"][0]["user"]
+    assert base64.b64decode(user["client-key-data"]) == b"KEY"
+
+
+def test_the_file_is_private(tmp_path):
+    write(tmp_path / "config", HERE)
+    assert stat.S_IMODE((tmp_path / "config").stat().st_mode) == 0o600
+
+
+def test_an_existing_file_becomes_private_too(tmp_path):
+    (tmp_path / "config").write_text("kind: Config\n")
+    (tmp_path / "config").chmod(0o644)
+    write(tmp_path / "config", HERE)
+    assert stat.S_IMODE((tmp_path / "config").stat().st_mode) == 0o600
+
+
+def test_other_clusters_stay_and_the_same_name_is_replaced():
+    other = document(Access("https://other", token="t"), "other", "them")
+    stale = document(Access("https://old", token="t"))
+    merged = merge(merge(other, stale), HERE)
+    assert {c["name"]: c["cluster"]["server"] for c in merged["clusters"]} == {
+        "other": "https://other",
+        "weir": "https://127.0.0.1:6443",
+    }
+
+
+def test_the_current_context_can_be_left_alone(tmp_path):
+    path = tmp_path / "config"
+    write(path, document(Access("https://other"), "other", "them"))
+    write(path, HERE, take_current=False)
+    assert yaml.safe_load(path.read_text())["current-context"] == "other"
+
+
+def test_a_file_that_is_no_kubeconfig_is_not_overwritten(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("just: [broken")
+    with pytest.raises(KubeconfigError, match="not overwritten"):
+        write(path, HERE)
+    assert path.read_text() == "just: [broken"

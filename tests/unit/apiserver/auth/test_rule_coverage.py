@@ -1,4 +1,4 @@
-"""Claims about weir.apiserver.auth.rule_coverage: what is missing is found without multiplying rules out."""
+"""Claims about weir.apiserver.auth.written_rights: what is missing is found without multiplying rules out."""
 
 import itertools
 

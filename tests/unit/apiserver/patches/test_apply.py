@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.apiserver.patches.recorded import body_of, exchanges, timeless
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.apply import LAST_APPLIED, apply, update_managed_fields
-from weir.apiserver.patches.compare import compare, field_set
-from weir.apiserver.patches.overlay import overlay
+from weir.apiserver.patches.compare import compare, field_set, overlay
 from weir.apiserver.patches.structure import root_node
 from weir.errors import ApiError, BadRequest, Conflict, InternalError
 from weir.objects import kinds, schema

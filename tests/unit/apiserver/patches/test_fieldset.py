@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from weir.apiserver.patches.fieldset import (
     FieldSet,
-    covers,
     difference,
     intersection,
     keep_only,
@@ -77,11 +76,6 @@ def test_intersection_is_the_intersection_of_the_paths(one: frozenset[Path], oth
 def test_without_also_removes_what_lies_below(one: frozenset[Path], removed: frozenset[Path]) -> None:
     left = {path for path in one if not any(path[: len(cut)] == cut for cut in removed)}
     assert without(written(one), written(removed)) == written(frozenset(left))
-
-
-@given(PATHS, PATHS)
-def test_covers_is_being_a_superset(one: frozenset[Path], other: frozenset[Path]) -> None:
-    assert covers(written(one), written(other)) == (one >= other)
 
 
 @given(PATHS)

@@ -292,7 +292,7 @@ class TestGates:
         play(script, self.OFF)
 
 
-@pytest.mark.proves("5055-68")
+@pytest.mark.proves("5055-68", "5055-93")
 def test_a_rule_is_of_the_cluster_and_its_generation_counts_changes_of_the_spec() -> None:
     async def script(call: Call, cluster: Cluster) -> None:
         rules = "/v1alpha3/devicetaintrules"

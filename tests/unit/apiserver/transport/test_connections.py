@@ -10,6 +10,7 @@ from tests.fake_transport import FakeTransport
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.connections import REQUESTS_A_TURN, Connections, FairTurns
 from weir.apiserver.transport.http import Request, Response
+from weir.apiserver.transport.protocol import HttpProtocol
 
 FLOOD = 200
 
@@ -24,7 +25,7 @@ async def play(flood: int, others: list[str]) -> list[str]:
 
     connections = Connections(handle, lambda request: User(request.headers[b"authorization"].decode()))
     for name in ["flood"] * flood + others:
-        protocol = connections.protocol()
+        protocol = HttpProtocol(connections)
         protocol.connection_made(FakeTransport())
         protocol.data_received(f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: {name}\r\n\r\n".encode())
     for _ in range(10 * (flood + len(others) + 10)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import ListResponse, Request, Response, Stream
 from weir.apiserver.transport.limits import ANSWER_SECONDS, BODY_BYTES, HEAD_BYTES
+from weir.apiserver.transport.protocol import HttpProtocol
 
 
 async def echo(request: Request) -> Response:
@@ -25,7 +27,7 @@ async def talk(handle, *pieces: bytes) -> FakeTransport:
 
 
 async def converse(connections: Connections, *pieces: bytes) -> FakeTransport:
-    protocol, transport = connections.protocol(), FakeTransport()
+    protocol, transport = HttpProtocol(connections), FakeTransport()
     protocol.connection_made(transport)
     transport.protocol = protocol
     for piece in pieces:
@@ -56,7 +58,7 @@ async def test_connections_share_the_place_they_read_into_and_none_sees_what_ano
         return Response(200, b"")
 
     connections = Connections(listen)
-    both = [connections.protocol() for _ in range(2)]
+    both = [HttpProtocol(connections) for _ in range(2)]
     for protocol in both:
         protocol.connection_made(FakeTransport())
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n"
@@ -140,7 +142,7 @@ async def test_a_lost_connection_stops_the_work_for_it():
         raise AssertionError
 
     connections = Connections(slow)
-    protocol = connections.protocol()
+    protocol = HttpProtocol(connections)
     protocol.connection_made(FakeTransport())
     protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.sleep(0)
@@ -162,7 +164,7 @@ async def test_closing_ends_idle_connections_and_lets_the_others_finish():
         return Response(200, b"done")
 
     connections = Connections(wait)
-    idle, busy = connections.protocol(), connections.protocol()
+    idle, busy = HttpProtocol(connections), HttpProtocol(connections)
     transports = FakeTransport(), FakeTransport()
     idle.connection_made(transports[0])
     busy.connection_made(transports[1])
@@ -183,7 +185,7 @@ async def test_closing_ends_idle_connections_and_lets_the_others_finish():
 @pytest.mark.parametrize(("seconds", "closed"), [(10.0, False), (1000.0, True)])
 async def test_connections_idle_too_long_are_closed(seconds, closed):
     connections = Connections(echo)
-    protocol, transport = connections.protocol(), FakeTransport()
+    protocol, transport = HttpProtocol(connections), FakeTransport()
     protocol.connection_made(transport)
     connections.sweep(asyncio.get_running_loop().time() + seconds)
     assert transport.closed is closed
@@ -199,7 +201,7 @@ async def test_an_answer_that_takes_too_long_is_given_up_but_a_watch_is_not():
 
     for handle, given_up in ((never, True), (watching, False)):
         connections = Connections(handle)
-        protocol, transport = connections.protocol(), FakeTransport()
+        protocol, transport = HttpProtocol(connections), FakeTransport()
         protocol.connection_made(transport)
         protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.sleep(0)
@@ -325,7 +327,7 @@ async def test_pipelined_requests_wait_until_the_reader_has_taken_the_answer():
         return Response(200, b"x" * 100_000)
 
     connections = Connections(handle)
-    protocol, transport = connections.protocol(), SlowTransport()
+    protocol, transport = HttpProtocol(connections), SlowTransport()
     protocol.connection_made(transport)
     transport.protocol = protocol
     protocol.data_received(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
@@ -346,7 +348,7 @@ async def test_a_list_is_joined_as_its_reader_takes_it():
         return ListResponse(200, items)
 
     connections = Connections(handle)
-    protocol, transport = connections.protocol(), SlowTransport()
+    protocol, transport = HttpProtocol(connections), SlowTransport()
     protocol.connection_made(transport)
     transport.protocol = protocol
     protocol.data_received(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -378,7 +380,7 @@ async def asked_by_slow_readers(
     """Ask once on each of *count* connections; the first reader takes a slice *after_second* has asked."""
     transports: list[SlowTransport] = []
     for number in range(count):
-        protocol, transport = connections.protocol(), SlowTransport()
+        protocol, transport = HttpProtocol(connections), SlowTransport()
         protocol.connection_made(transport)
         transport.protocol = protocol
         transports.append(transport)
@@ -426,12 +428,25 @@ async def test_lists_that_many_read_at_once_do_not_pile_up(monkeypatch):
     assert connections.unsent_bytes == 10 * limits.SLICE_BYTES
 
 
+async def test_what_waits_over_tls_counts_as_often_as_it_is_held(monkeypatch):
+    without_certificate = SimpleNamespace(getpeercert=lambda binary_form: None)
+    told = {"ssl_object": without_certificate}
+    monkeypatch.setattr(SlowTransport, "get_extra_info", lambda self, name: told.get(name))
+
+    async def large(request: Request) -> Response:
+        return ListResponse(200, [b"[" + b"x" * 9_999, *[b"y" * 10_000] * 100, b"z]"])
+
+    connections = Connections(large)
+    await asked_by_slow_readers(connections, 2)
+    assert connections.unsent_bytes == 2 * limits.TLS_COPIES * limits.SLICE_BYTES
+
+
 async def test_an_answer_nobody_takes_is_given_up():
     async def large(request: Request) -> Response:
         return Response(200, b"x" * 200_000)
 
     connections = Connections(large)
-    protocol, transport = connections.protocol(), SlowTransport()
+    protocol, transport = HttpProtocol(connections), SlowTransport()
     protocol.connection_made(transport)
     transport.protocol = protocol
     protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from tests.unit.cel.library import costs, error, value
 from weir.cel.errors import EvaluationError
-from weir.cel.library.lists import distinct, identity, index_of, last_index_of
-from weir.cel.library.sets import contains, equivalent, intersects
+from weir.cel.library.lists import (
+    contains,
+    distinct,
+    equivalent,
+    identity,
+    index_of,
+    intersects,
+    last_index_of,
+)
 from weir.cel.library.two_variable import insert, insert_in_place
 from weir.cel.values import NONE, Optional, UInt, equal
 

@@ -78,6 +78,7 @@ def test_a_dry_run_says_what_would_happen(counts, leaving, sentences):
     assert dry_run(*counts, leaving, 4) == ("False", "NoEffect", message + more)
 
 
+@pytest.mark.proves("5055-119")
 def test_another_effect_evicts_nobody():
     assert other_effect(0) == ("False", "OtherEffect", "Eviction only happens for the NoExecute effect.")
     assert other_effect(1)[2].endswith("effect. 1 pod evicted since starting the controller.")

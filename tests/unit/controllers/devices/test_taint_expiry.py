@@ -75,6 +75,7 @@ def test_a_time_that_cannot_be_read_removes_nothing_and_is_told():
     assert isinstance(only, Record) and (only.type, only.reason) == ("Warning", "InvalidExpiry")
 
 
+@pytest.mark.proves("5055-22")
 def test_in_a_cluster_the_rule_is_there_until_its_time_and_not_longer():
     with Cluster(controllers=["device-taint-expiry"]) as cluster:
         document = rule((cluster.now + timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ"))

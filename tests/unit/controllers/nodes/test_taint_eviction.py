@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from weir.controllers.nodes.taint_eviction import NodeKey, PodKey, TaintEviction, TimerKey
 from weir.controllers.runtime.actions import Evict, Record, WakeAt
@@ -177,12 +178,19 @@ def test_deleting_the_node_leaves_the_timer():
     assert Story([tolerate(seconds=30)]).taint(taint()).delete_node().after(LONG).evicted_after == 30
 
 
-def test_a_new_pod_is_looked_at_when_it_has_a_node():
+def test_a_pod_is_looked_at_on_a_node_with_evicting_taints_alone():
     controller = TaintEviction(ALL_FEATURES)
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
-    waiting = Listers.of([document]).pod("default", "p")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    listers = Listers.of([pod, node, {**node, "metadata": {"name": "m"}, "spec": {"taints": [taint()]}}])
+    waiting = listers.pod("default", "p")
+    bound = {name: replace(waiting, spec=replace(waiting.spec, node_name=name)) for name in ("n", "m")}
+    for name in bound:
+        list(controller.changed(NODES, None, listers.node(name)))
     assert not list(controller.changed(PODS, None, waiting))
-    assert list(controller.changed(PODS, waiting, None)) == [PodKey("default", "p", "")]
+    assert not list(controller.changed(PODS, waiting, bound["n"]))
+    assert list(controller.changed(PODS, waiting, bound["m"])) == [PodKey("default", "p", "m")]
+    assert not list(controller.changed(PODS, bound["m"], None))  # nothing was decided about it
 
 
 def test_a_pod_bound_to_a_tainted_node_is_looked_at():

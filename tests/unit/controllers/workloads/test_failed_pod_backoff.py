@@ -129,6 +129,18 @@ def test_pods_that_are_evicted_before_they_run_are_replaced_after_a_pause_that_d
     assert losses.until(web["metadata"]["uid"], T0) == T0 + 4 * SECOND
 
 
+def test_only_a_pod_that_becomes_ready_ends_the_pause():
+    """A status that is written once more for another pod, ready all the time, lets no loop start again at once."""
+    web, losses = workload("ReplicaSet", replicas=2), EarlyLosses()
+    for number in range(3):
+        losses.changed(*evicted(pod(f"p{number}", owner=web, phase="Pending", ready=False)))
+    ready, unready = view(pod("other", owner=web)), view(pod("other", owner=web, ready=False))
+    losses.changed(ready, view(pod("other", owner=web, status={"startTime": printed(T0)})))
+    assert losses.until(web["metadata"]["uid"], T0) == T0 + 4 * SECOND
+    losses.changed(unready, ready)
+    assert losses.until(web["metadata"]["uid"], T0) is None
+
+
 @pytest.mark.parametrize("phase", ["Running", "Failed", "Succeeded"])
 def test_pods_that_ran_before_they_were_evicted_are_replaced_at_once(phase):
     web, losses = workload("ReplicaSet", replicas=1), EarlyLosses()

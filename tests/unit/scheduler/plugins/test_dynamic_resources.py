@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cases import tries
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
-from weir.devices.allocation import Allocator
+from weir.devices.allocation_search import Allocator
 from weir.devices.outcome import Allocation
 from weir.devices.usage import InUse
 from weir.gates import ALL_FEATURES, Gates

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
-from weir.devices.allocation import MOST_STEPS
+from weir.devices.allocation_search import MOST_STEPS
 from weir.objects.core import Node, Pod, read
 from weir.objects.resource import DeviceClass
 from weir.scheduler.claim_feasibility import REFUSED

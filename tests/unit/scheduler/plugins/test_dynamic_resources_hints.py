@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
+
+import pytest
 
 from tests.unit.devices.builders import DRIVER, device_class, rule, slice_of, taint_slice
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
@@ -14,6 +17,7 @@ from weir.scheduler.plugins.dynamic_resources_hints import DynamicResourcesHints
 from weir.scheduler.queue import SchedulingQueue
 from weir.scheduler.queueing_hints import OWN_CLAIMS, ClusterEvent
 
+GPU = "example.com/gpu"
 POOL = frozenset({(DRIVER, "node-1")})
 A100 = {"cel": {"expression": f"device.attributes['{DRIVER}'].index == 1"}}
 
@@ -36,7 +40,7 @@ class Waiting:
 
 
 class TestClaims:
-    def test_a_claim_that_is_freed_wakes_every_pod_that_waits_for_devices(self) -> None:
+    def test_a_claim_that_is_freed_wakes_a_pod_that_could_take_its_devices(self) -> None:
         scene = Scene(nodes=1, gpus=1)
         held = scene.claim("held", status=allocation("node-1", "gpu-0"))
         scene.claim("c")
@@ -47,6 +51,28 @@ class TestClaims:
         scene = Scene(nodes=1, gpus=1)
         held = scene.claim("held", status=allocation("node-1", "gpu-0"))
         scene.claim("c")
+        assert Waiting(scene, pod("p", "c")).woken_by("ResourceClaimDelete", held, None)
+
+    def test_a_freed_device_whose_taint_is_not_tolerated_wakes_nobody(self) -> None:
+        scene = Scene(nodes=1, gpus=1)
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.put(rule("r", {}, "a:NoExecute"))
+        scene.claim("c")
+        scene.claim("t", ask(tolerations=[{"key": "a", "operator": "Exists"}]))
+        freed = scene.claim("held")
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceClaimUpdate", held, freed)
+        assert Waiting(scene, pod("q", "t")).woken_by("ResourceClaimUpdate", held, freed)
+
+    def test_a_freed_device_that_no_request_selects_wakes_nobody(self) -> None:
+        scene = Scene(nodes=1, gpus=1)
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.claim("c", ask(selectors=[A100]))
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceClaimDelete", held, None)
+
+    def test_a_freed_device_wakes_who_could_take_its_neighbour_in_the_pool(self) -> None:
+        scene = Scene(nodes=1, gpus=2)
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.claim("c", ask(selectors=[A100]))
         assert Waiting(scene, pod("p", "c")).woken_by("ResourceClaimDelete", held, None)
 
     def test_a_claim_that_held_nothing_wakes_nobody_when_it_is_deleted(self) -> None:
@@ -82,6 +108,59 @@ class TestClaims:
         scene.claim("c")
         waiting = Waiting(scene, pod("p", "c"), by="NodeAffinity")
         assert not waiting.woken_by("ResourceClaimUpdate", held, scene.claim("held"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_pod_that_a_freed_claim_may_help_is_asked(seed: int) -> None:
+    rng = random.Random(seed)
+    scene = Scene(nodes=3, gpus=2)
+    scene.put(read(DeviceClass, {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": GPU}}))
+    tolerating = {"tolerations": [{"key": "a", "operator": "Exists"}]}
+    asks = [ask(), ask(selectors=[A100]), ask(**tolerating), ask(deviceClassName="none")]
+    if rng.random() < 0.7:
+        scene.put(rule("r", {"pool": f"node-{rng.randrange(1, 4)}"}, "a:NoExecute"))
+    waiting: dict[str, Pod] = {}
+    wanted = {f"c{number}": rng.choice(asks) for number in range(6)}
+    for step in range(30):
+        name = f"p{rng.randrange(8)}"
+        if rng.random() < 0.3:
+            waiting.pop(f"default/{name}", None)
+            scene.claims.forget_waiting(f"default/{name}")
+        else:
+            extended = {"name": "c", "resources": {"requests": {"cpu": "1", GPU: "1"}}}
+            containers = {"containers": [extended]} if rng.random() < 0.1 else {}
+            used = rng.sample(sorted(wanted), rng.randrange(1, 3))
+            waiting[f"default/{name}"] = noted = pod(name, *used, spec=containers)
+            scene.claims.note_waiting(noted)
+        claim = rng.choice(sorted(wanted))
+        held = scene.claim(claim, wanted[claim], status=allocation(f"node-{step % 3 + 1}", "gpu-0"))
+        asked = scene.claims.waiting_for_devices_of(held)
+        freed = scene.claim(claim, wanted[claim]) if rng.random() < 0.7 else None
+        if freed is None:
+            scene.claims.remove_claim(held.key)
+        label = "ResourceClaimUpdate" if freed else "ResourceClaimDelete"
+        helped = [key for key, each in waiting.items() if hint(scene, label, each, held, freed)]
+        assert set(helped) <= set(asked) <= set(waiting)
+        assert asked == [key for key in scene.claims.waiting if key in asked]
+
+
+def test_a_freed_claim_asks_its_users_and_pods_whose_claims_could_take_its_devices() -> None:
+    scene = Scene(nodes=1, gpus=1)
+    scene.put(rule("r", {}, "a:NoExecute"))
+    held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+    tolerating = ask(tolerations=[{"key": "a", "operator": "Exists"}])
+    for name in "cd":
+        scene.claim(name)
+        scene.claim(f"{name}-tolerating", tolerating)
+    asking = ("c", "c-tolerating", "d", "d-tolerating", "held", "late")
+    for name in asking:
+        scene.claims.note_waiting(pod(name, name))
+    scene.claim("late", tolerating)
+    tolerant = ["default/c-tolerating", "default/d-tolerating", "default/late"]
+    assert sorted(scene.claims.waiting_for_devices_of(held)) == [*tolerant[:2], "default/held", tolerant[2]]
+    scene.claims.forget_waiting("default/held")
+    scene.claims.remove_claim("default/d-tolerating")
+    assert scene.claims.waiting_for_devices_of(held) == [tolerant[0], tolerant[2]]
 
 
 class TestDevices:
@@ -169,8 +248,6 @@ class TestPreEnqueue:
 
 # ── one hint at a time ───────────────────────────────────────────────────────────────────────────
 
-GPU = "example.com/gpu"
-
 
 def hint(scene: Scene, label: str, wanted: Pod, old: Any = None, new: Any = None) -> bool:
     """Return what the hint of an event says of a pod."""
@@ -198,6 +275,17 @@ def test_nothing_helps_a_pod_of_which_another_claim_is_missing() -> None:
     wanted = pod("p", "c", "missing")
     assert hint(scene, "ResourceClaimUpdate", wanted, held, freed) is False
     assert hint(scene, "ResourceSliceUpdate", wanted, new=POOL) is False
+
+
+def test_one_event_is_answered_for_each_shape_of_a_claim() -> None:
+    scene = Scene(nodes=1, gpus=1)
+    for name in "ab":
+        scene.claim(name)
+        scene.claim(f"{name}-other", ask(selectors=[A100]))
+    hints = DynamicResourcesHints(scene.claims).events_to_register()
+    event = ClusterEvent("ResourceSliceUpdate", None, POOL)
+    names = ("a", "a-other", "b", "b-other")
+    assert [hints[event.label](pod("p", name), event) for name in names] == [True, False, True, False]
 
 
 def test_somebody_elses_claim_is_no_help() -> None:

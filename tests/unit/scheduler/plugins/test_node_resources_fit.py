@@ -7,13 +7,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Code
-from weir.scheduler.plugins.node_resources_fit import (
-    FitArguments,
-    broken_line,
-    least_allocated,
-    most_allocated,
-)
-from weir.scheduler.profile_arguments import ProfileArguments
+from weir.scheduler.plugins.node_resources_fit import broken_line, least_allocated, most_allocated
+from weir.scheduler.profile_arguments import FitArguments, ProfileArguments
 
 
 def node(name="n", cpu="4", memory="8Gi", pods="110", **more):

@@ -18,7 +18,6 @@ from weir.scheduler.framework import (
     Handle,
     Normalize,
     Plugin,
-    QueueingHint,
     Scope,
     ScorePlugin,
     Status,
@@ -27,7 +26,7 @@ from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registration
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent, QueueingHint
 
 NAME = "Maintenance"
 

@@ -9,9 +9,10 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, Taint, Toleration, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Code
+from weir.scheduler.judged_taints import JudgedTaints
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins import taint_toleration
-from weir.scheduler.plugins.taint_toleration import JudgedTaints, TaintToleration
+from weir.scheduler.plugins.taint_toleration import TaintToleration
 from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.queueing_hints import node_events
 from weir.taints import expression

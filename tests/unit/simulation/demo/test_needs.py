@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.story_needs import used
 from weir.conformance.features import PROBES
-from weir.simulation.demo.needs import NEEDS, used
+from weir.simulation.demo.needs import NEEDS
 from weir.simulation.demo.story import StoryError, find_stories, parse_story
 from weir.simulation.kubelet.node_classes import CLASSES
 

@@ -33,6 +33,9 @@ HEAD = "{title: t, source: s, asks: a, steps: [%s]}"
         ("{event: e, gates: {scheduler: true, TaintTolerationCEL: {a: b}}}", "gates: "),
         ("{event: e, gates: {older: [etcd]}}", "older is a list out of"),
         ("{event: e, outcomes: [{object: Pud/x, there: true}]}", "no kind Pud"),
+        ("{event: e, outcomes: [{plan: p, waves: 1}]}", "this step has no plan 'p'"),
+        ("{event: e, plan: {name: q, change: c}, outcomes: [{plan: p, waves: 1}]}", "has no plan 'p'"),
+        ("{event: e, plan: {name: q}}", "change"),
     ],
 )
 def test_a_story_that_cannot_be_read_says_what_is_wrong(step, problem):

@@ -12,14 +12,14 @@ from tests.certificate_documents import (
     condition,
     conditions,
     der,
+    encode_pem,
     pkcs10,
     request,
     unsigned,
 )
+from weir.fields.field import Context
 from weir.gates import Gates
 from weir.validate.certificates.certificate_signing_request import validate_certificate_signing_request
-from weir.validate.field import Context
-from weir.values.pem import encode_pem
 
 
 def problems(new, old=None, subresource=""):

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.certificate_documents import AUTHORITY, CA, LEAF, OTHER_CA, bundle
+from tests.certificate_documents import AUTHORITY, CA, LEAF, OTHER_CA, bundle, encode_pem
+from weir.fields.field import Context
 from weir.gates import Gates
 from weir.validate.certificates.cluster_trust_bundle import validate_cluster_trust_bundle
-from weir.validate.field import Context
-from weir.values.pem import encode_pem
 
 OMITTED = 'spec.trustBundle: Invalid value: "<value omitted>": '
 

@@ -6,12 +6,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificate_documents import LEAF, NOW, b64, condition, conditions, issued, pod_request
+from weir.fields.field import Context
 from weir.gates import Gates
 from weir.validate.certificates.pod_certificate_request import (
     validate_issuance,
     validate_pod_certificate_request,
 )
-from weir.validate.field import Context
 
 STAMP = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
 DENIED = condition("Denied", lastTransitionTime=STAMP)

@@ -9,13 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from weir.apiserver.strategies.core.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
-from weir.apiserver.strategies.strategy import Context, Document, Strategy, keep
-from weir.objects.kind import Kind
+from weir.apiserver.strategies.strategy import Context, Strategy, keep
+from weir.objects.kind import Document, Kind
 from weir.objects.pod_resources import container_totals
 from weir.values.quantity import find_quantity, parse_quantity
-
-__all__ = ["WithoutFields", "drop_from_pod"]
-
 
 # ── fields that the server accepts but drops: disabled or removed features ──
 # Spec: Kubernetes 1.37 with its default gates, none of which weir has a switch for. The sender still owns such a field

@@ -14,8 +14,6 @@ from weir.values.names import check_dns1123_label
 from weir.values.quantity import find_quantity
 from weir.values.quoting import quote
 
-__all__ = ["HOSTNAME_OF_POD", "name_warnings", "pod_warnings"]
-
 Document = dict[str, Any]
 
 OLD_LABELS: Final = {

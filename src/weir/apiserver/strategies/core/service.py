@@ -17,9 +17,9 @@ from weir.apiserver.strategies.core.service_allocation import (
     needs_ports,
     port_problems,
 )
-from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.objects.kind import Kind
-from weir.validate.field import FieldError
+from weir.apiserver.strategies.strategy import Context, Strategy
+from weir.fields.field import FieldError
+from weir.objects.kind import Document, Kind
 
 
 class ServiceStrategy(Strategy):

@@ -12,17 +12,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from weir.validate.addresses import find_ip
-from weir.validate.field import FieldError, invalid
-
-__all__ = [
-    "address_problems",
-    "allocate_address",
-    "allocate_ports",
-    "drop_for_type",
-    "keep_allocated",
-    "port_problems",
-]
+from weir.fields.addresses import find_ip
+from weir.fields.field import FieldError, invalid
 
 Document = dict[str, Any]
 NODE_PORTS: Final = range(30000, 32768)

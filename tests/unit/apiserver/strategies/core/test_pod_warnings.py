@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from weir.apiserver.strategies.apps import DeploymentStrategy
 from weir.apiserver.strategies.core.pod_warnings import name_warnings, pod_warnings
+from weir.apiserver.strategies.small_groups import DeploymentStrategy
 from weir.objects.kinds import by_kind
 
 NO_POD = "a null labelSelector results in matching no pod"

@@ -1,1 +1,0 @@
-"""API aggregation: APIService objects and their availability (apiregistration.k8s.io)."""

@@ -1,1 +1,0 @@
-"""Audit events and the audit log."""

@@ -1,0 +1,303 @@
+"""`weir plan run`: carries a plan out, wave by wave, with a comparison before and after each.
+
+Before a wave the cluster is read and the wave forecast anew: what would do more harm than the plan foresees stops it.
+After the changes the state that the plan waits for is waited for. Ctrl-C stops after the wave, a second one at once.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli._confirm import agreed, check_askable, yes_option
+from weir.cli._device_drain import terminal_bar
+from weir.cli._options import live_options, read_seconds
+from weir.cli._what_if_changes import read_line
+from weir.cli.what_if import read_plan
+from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
+from weir.inputs.cluster import read_cluster
+from weir.inputs.forecasts import readable
+from weir.inputs.live import ClusterSource, Live
+from weir.output import progress, say
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.clock import Clock
+    from weir.plan.document import Plan, Wave
+    from weir.plan.journal import Journal
+    from weir.plan.verify import Check
+    from weir.whatif.changes import Change
+
+#: A wave may take this many times as long as foreseen, and so much longer, before it has failed.
+_FACTOR, _LONGER_SECONDS = 2.0, 600.0
+_SHOWN: Final = 10
+
+
+@click.command(
+    "run",
+    epilog="Exit codes: 0 carried out, 1 stopped (what differed is said), 2 unreadable input, 3 cluster unreachable, "
+    "130 interrupted.",
+)
+@click.argument("file", metavar="PLAN")
+@live_options
+@click.option("--resume", is_flag=True, help="Go on behind the last wave that the journal says was reached.")
+@click.option("--undo", is_flag=True, help="Take back the waves that were made, the last one first.")
+@click.option(
+    "--timeout",
+    default="",
+    metavar="10m",
+    help="Give up a wave after this time.  [default: twice the foreseen time and 10m]",
+)
+@click.option(
+    "--journal",
+    "journal_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What was done when.  [default: PLAN.journal]",
+)
+@yes_option
+def run(
+    file: str, live: Live, resume: bool, undo: bool, timeout: str, journal_file: Path | None, yes: bool
+) -> int:
+    """Carry a plan out on the live cluster, wave by wave.
+
+    Before each wave it is forecast anew on the cluster as it is, after it the foreseen state is waited for; a
+    difference stops the plan. Ctrl-C stops after the wave. Everything done stands in the journal beside the plan.
+
+    \b
+    Examples:
+      weir plan taint -l pool=spot sla=650:NoExecute -o yaml > plan.yaml
+      weir plan run plan.yaml
+      weir plan run plan.yaml --resume --yes
+      weir plan run plan.yaml --undo
+    """
+    from weir.clock import RealClock
+    from weir.plan.document import PlanError
+    from weir.plan.journal import Journal
+
+    if resume and undo:
+        raise click.UsageError("--resume or --undo: one of them")
+    plan = read_plan(file)
+    if journal_file is None and file == "-":
+        raise click.UsageError(
+            "a plan from standard input has no place for its journal: name one with --journal"
+        )
+    path = journal_file or Path(f"{file}.journal")
+    changes = {
+        wave.number: _changes(wave.changes, wave.manifests, f"{file}: waves[{at}].changes")
+        for at, wave in enumerate(plan.waves)
+    }
+    check_askable(yes)
+    try:
+        journal = Journal.open(path, plan, live.cluster_name())
+    except PlanError as error:
+        raise click.UsageError(str(error)) from None
+    limit = read_seconds(timeout, "--timeout") if timeout else None
+    work = Run(
+        file,
+        plan,
+        live,
+        journal,
+        RealClock(),
+        limit,
+        shlex.join(["weir", "plan", "run", file, *live.words()]),
+    )
+    begun = journal.to_undo()
+    if undo:
+        return work.undo(begun, yes)
+    if begun and not resume:
+        raise click.UsageError(
+            f"{path}: wave {max(begun)} of this plan was made already: --resume goes on, --undo takes it back"
+        )
+    left = [wave for wave in plan.waves if wave.number not in journal.reached()]
+    if not left:
+        say("every wave of this plan was made", err=True)
+        return FINE
+    evicted, nodes = (
+        sum(len(wave.evictions) for wave in left),
+        len({name for wave in left for name in wave.nodes}),
+    )
+    what = f"make {_counted(len(left), 'wave')} on {_counted(nodes, 'node')}, evicting {_counted(evicted, 'pod')},"
+    if not agreed(what, live, yes):
+        say("nothing was changed", err=True)
+        return FINDINGS
+    return work.carry_out(left, changes)
+
+
+@dataclass
+class Run:
+    """A plan that is carried out, and what it works with."""
+
+    file: str
+    plan: Plan
+    live: Live
+    journal: Journal
+    clock: Clock
+    limit_seconds: float | None
+    command: str  #: without its options
+    stopping: bool = field(default=False, init=False)
+
+    def carry_out(self, waves: Sequence[Wave], changes: Mapping[int, Sequence[Change]]) -> int:
+        """Make *waves*, one after the other."""
+        with self._interrupts():
+            for wave in waves:
+                try:
+                    answer = self._wave(wave, changes[wave.number])
+                except KeyboardInterrupt:
+                    return self._stopped(wave, "interrupted", INTERRUPTED)
+                if answer != FINE:
+                    return answer
+                if self.stopping and wave is not waves[-1]:
+                    say(f"stopped after wave {wave.number}. Go on: {self.command} --resume", err=True)
+                    return INTERRUPTED
+        say(
+            f"carried out: {_counted(len(self.plan.waves), 'wave')}. What was done when: {self.journal.path}",
+            err=True,
+        )
+        return FINE
+
+    def _wave(self, wave: Wave, changes: Sequence[Change]) -> int:
+        from weir.plan.carry_out import carry_out
+
+        differences = self._compare(wave, changes)
+        if differences:
+            say(f"wave {wave.number} was not made; the cluster is not as foreseen:", err=True)
+            _say_checks(differences)
+            say(f"make a new plan: {self.plan.made.command}", err=True)
+            if self.journal.to_undo():
+                say(f"take back what was made: {self.command} --undo", err=True)
+            return FINDINGS
+        title = f"wave {wave.number} of {len(self.plan.waves)}: {'; '.join(wave.changes)}"
+        say(title, err=True)
+        foreseen = wave.ends_after_seconds - wave.starts_after_seconds
+        limit = self.limit_seconds or _FACTOR * foreseen + _LONGER_SECONDS
+        show = terminal_bar()
+
+        def made(notes: list[str]) -> None:
+            for note in notes:
+                say(note, err=True)
+            self.journal.note(self.clock.now(), wave.number, "made", "; ".join(wave.changes))
+
+        def tick(done: int, total: int) -> None:
+            show(f"wave {wave.number}: {done} of {total} as foreseen", done, total)
+
+        async def act(client: Client) -> list[Check]:
+            return await carry_out(client, self.clock, wave, changes, limit, made, tick)
+
+        self.journal.note(self.clock.now(), wave.number, "begun", "; ".join(wave.changes))
+        missing = self.live.run(_AGENT, act)
+        show("", 0, 0)
+        if missing:
+            say(f"after {limit:g} s wave {wave.number} is not as foreseen:", err=True)
+            _say_checks(missing)
+            return self._stopped(wave, "not as foreseen: " + "; ".join(map(_check_words, missing)), FINDINGS)
+        self.journal.note(self.clock.now(), wave.number, "reached")
+        return FINE
+
+    def _compare(self, wave: Wave, changes: Sequence[Change]) -> list[Check]:
+        """Return what the wave would do to the cluster as it is, beyond what the plan foresees."""
+        from weir.client.snapshot import WHAT_IF
+        from weir.gates import Gates
+        from weir.plan.state import ClusterState
+        from weir.plan.verify import differences
+        from weir.whatif.run import HOUR, WhatIfOptions
+
+        held = readable(read_cluster(ClusterSource((), self.live), WHAT_IF, stream=True, keep_gate=False))
+        until = self.plan.goals.within_seconds if self.plan.goals else None
+        options = WhatIfOptions(
+            Gates.parse(self.plan.made.feature_gates), self.clock.now(), until or HOUR, self.plan.made.seed
+        )
+        state = ClusterState.of(*held.sources(), options)
+        with progress(f"comparing wave {wave.number} with the cluster:") as tick:
+            return differences(self.plan, wave, changes, state, tick)
+
+    def undo(self, waves: Sequence[int], yes: bool) -> int:
+        """Take *waves* back, in this order."""
+        from weir.plan.carry_out import take_back
+
+        if not waves:
+            say("no wave of this plan was made: nothing to take back", err=True)
+            return FINE
+        by_number = {wave.number: wave for wave in self.plan.waves}
+        if not agreed(f"take back {_counted(len(waves), 'wave')}", self.live, yes):
+            say("nothing was changed", err=True)
+            return FINDINGS
+        for number in waves:
+            wave = by_number[number]
+            lines = _changes(wave.undo, wave.undo_manifests, f"{self.file}: waves[{number - 1}].undo")
+            say(f"wave {number}: {'; '.join(wave.undo) or 'nothing can be taken back'}", err=True)
+            self.live.run(_AGENT, partial(take_back, clock=self.clock, changes=lines))
+            self.journal.note(self.clock.now(), number, "undone", "; ".join(wave.undo))
+        say("taken back; pods stay where they were moved to", err=True)
+        return FINE
+
+    def _stopped(self, wave: Wave, why: str, code: int) -> int:
+        self.journal.note(self.clock.now(), wave.number, "stopped", why)
+        say(f"stopped in wave {wave.number}: what it changed stays", err=True)
+        say(f"go on: {self.command} --resume; take back: {self.command} --undo", err=True)
+        say(f"or make a new plan: {self.plan.made.command}", err=True)
+        return code
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Let the first Ctrl-C stop after the wave, the second one at once."""
+
+        def interrupted(*_: Any) -> None:
+            if self.stopping:
+                raise KeyboardInterrupt
+            self.stopping = True
+            say("\nstopping after this wave (Ctrl-C again: at once)", err=True)
+
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+_AGENT: Final = "weir-plan"
+
+
+def _changes(lines: Sequence[str], manifests: Sequence[dict[str, Any]], place: str) -> list[Change]:
+    """Return what *lines* of a plan say; raises UsageError with the place of what cannot be carried out."""
+    from weir.plan.live import Delete, check_makeable
+    from weir.whatif.changes import Apply, ChangeError
+
+    changes: list[Change] = []
+    for number, line in enumerate(lines):
+        where = f"{place}[{number}]"
+        words = shlex.split(line)
+        if words[:1] == ["apply"]:
+            changes.append(Apply(tuple(manifests)))
+        elif words[:1] == ["delete"] and len(words) in (2, 4) and "/" in words[1]:
+            kind, _, name = words[1].partition("/")
+            changes.append(Delete(kind, name, *words[3:]))
+        else:
+            changes.append(read_line(line, where))
+        try:
+            check_makeable(changes[-1])
+        except ChangeError as error:
+            raise click.UsageError(f"{where}: {error}") from None
+    return changes
+
+
+def _say_checks(checks: Sequence[Check]) -> None:
+    for each in checks[:_SHOWN]:
+        say(f"  {_check_words(each)}", err=True)
+    if len(checks) > _SHOWN:
+        say(f"  and {len(checks) - _SHOWN} more", err=True)
+
+
+def _check_words(check: Check) -> str:
+    return f"{check.about}: foreseen: {check.foreseen}; found: {check.found}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""What stands for compatibility with Kubernetes, below the components: custom resources and admission policies."""

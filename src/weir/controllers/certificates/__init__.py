@@ -1,1 +1,0 @@
-"""Controllers of certificates.k8s.io: approving, signing, publishing and cleaning up."""

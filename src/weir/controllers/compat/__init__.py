@@ -1,0 +1,1 @@
+"""Controllers that stand only for compatibility: autoscaling, certificates, network."""

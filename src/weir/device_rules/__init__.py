@@ -1,0 +1,1 @@
+"""DeviceTaintRules as a command or the page of `weir ui` makes, previews and writes them."""

@@ -1,0 +1,1 @@
+"""What commands, the library and the page of `weir ui` read: files, clusters, their gates."""
