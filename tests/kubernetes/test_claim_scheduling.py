@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,7 @@ from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
 from tests.kubernetes.test_scheduling import GATES, NODES, PODS, outcome, weir_scheduler
 from weir.client.http import connect
+from weir.errors import NotFound
 from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -360,10 +362,22 @@ async def play(client, nodes, device_class, name, things, pause):
             metadata = each["metadata"]
             namespace = metadata.get("namespace", "")
             if kind is CLAIMS:
-                cleared = {"status": {"allocation": None, "reservedFor": None}}
-                await client.patch(kind, metadata["name"], cleared, namespace, subresource="status")
-                await client.patch(kind, metadata["name"], {"metadata": {"finalizers": None}}, namespace)
-            await client.delete(kind, metadata["name"], namespace, grace_period_seconds=0)
+                await remove_claim(client, metadata["name"], namespace)
+            else:
+                await client.delete(kind, metadata["name"], namespace, grace_period_seconds=0)
+
+
+async def remove_claim(client, name, namespace):
+    """Remove a claim and wait until it is gone: the real scheduler may still allocate it for the removed pod."""
+    cleared = {"status": {"allocation": None, "reservedFor": None}}
+    with suppress(NotFound):
+        await client.delete(CLAIMS, name, namespace)
+        for _ in range(100):
+            await client.patch(CLAIMS, name, cleared, namespace, subresource="status")
+            await client.patch(CLAIMS, name, {"metadata": {"finalizers": None}}, namespace)
+            await client.get(CLAIMS, name, namespace)
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"the claim {name} is not let go")
 
 
 async def compare(kubeconfig):
