@@ -64,6 +64,11 @@ def taints(kubectl):
     }
 
 
+def cordoned(kubectl):
+    nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
+    return {node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")}
+
+
 def steps(path):
     """Return wave and step of every line of a plan's journal."""
     lines = path.with_name(f"{path.name}.journal").read_text().splitlines()
@@ -103,8 +108,23 @@ def test_more_harm_than_foreseen_stops_it_before_the_wave(cluster, tmp_path):
     printed = weir(cluster, "plan", "run", str(path), "--yes", code=1)
     assert "wave 1 was not made; the cluster is not as foreseen:" in printed
     assert "default/Deployment/web: foreseen: 0 evicted; found: " in printed
-    assert "make a new plan: weir plan taint" in printed
+    assert "There is no plan that keeps all goals." in printed and "  - --max-unavailable " in printed
     assert taints(cluster) == set()
+    assert not (tmp_path / "plan-2.yaml").exists()
+
+
+def test_the_plan_for_what_is_left_opens_the_nodes_that_the_stopped_one_closed(cluster, tmp_path):
+    path = make_plan(cluster, tmp_path / "plan.yaml", "node-0", "node-1")
+    held = next(pod["metadata"]["name"] for pod in pods(cluster) if pod["spec"]["nodeName"] == "node-0")
+    cluster("patch", "pod", held, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
+    printed = weir(cluster, "plan", "run", str(path), "--timeout", "5s", "--yes", code=1)
+    print(printed)
+    assert f"a new plan for what is left: {tmp_path}/plan-2.yaml" in printed
+    assert cordoned(cluster) == {"node-0", "node-1"}
+    cluster("patch", "pod", held, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    weir(cluster, "plan", "run", str(tmp_path / "plan-2.yaml"), "--yes")
+    assert taints(cluster) == {"node-0", "node-1"}
+    assert cordoned(cluster) == set()
 
 
 def test_a_state_that_is_not_reached_stops_it_and_says_what_to_do(cluster, tmp_path):

@@ -6,6 +6,7 @@ After the changes the state that the plan waits for is waited for. Ctrl-C stops 
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from weir.cli._confirm import agreed, check_askable, yes_option
 from weir.cli._device_drain import terminal_bar
@@ -26,13 +28,14 @@ from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
 from weir.inputs.cluster import read_cluster
 from weir.inputs.forecasts import readable
 from weir.inputs.live import ClusterSource, Live
-from weir.output import progress, say
+from weir.output import progress, say, terminal_width, to_yaml, wants_colour
 
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.clock import Clock
     from weir.plan.document import Plan, Wave
     from weir.plan.journal import Journal
+    from weir.plan.state import ClusterState
     from weir.plan.verify import Check
     from weir.whatif.changes import Change
 
@@ -147,21 +150,65 @@ class Run:
     def carry_out(self, waves: Sequence[Wave], changes: Mapping[int, Sequence[Change]]) -> int:
         """Make *waves*, one after the other."""
         with self._interrupts():
-            for wave in waves:
+            for place, wave in enumerate(waves):
                 try:
                     answer = self._wave(wave, changes[wave.number])
                 except KeyboardInterrupt:
                     return self._stopped(wave, "interrupted", INTERRUPTED)
                 if answer != FINE:
-                    return answer
+                    left = waves[place:]
+                    break
                 if self.stopping and wave is not waves[-1]:
                     say(f"stopped after wave {wave.number}. Go on: {self.command} --resume", err=True)
                     return INTERRUPTED
-        say(
-            f"carried out: {_counted(len(self.plan.waves), 'wave')}. What was done when: {self.journal.path}",
-            err=True,
+            else:
+                made = _counted(len(self.plan.waves), "wave")
+                say(f"carried out: {made}. What was done when: {self.journal.path}", err=True)
+                return FINE
+        self._offer_new_plan([change for wave in left for change in changes[wave.number]])
+        return answer
+
+    def _offer_new_plan(self, changes: Sequence[Change]) -> None:
+        """Search for a plan of *changes*, which are left, from the cluster as it is, and write it beside this one."""
+        from weir.cli._plan_text import none_text, waves_text
+        from weir.objects.times import format_time
+        from weir.plan.document import write
+        from weir.plan.relax import find
+        from weir.plan.search import NoPlan, plan_of
+        from weir.plan.task import remaining
+
+        made, goals = self.plan.made, self.plan.goals
+        if goals is None:  # made by `weir what-if`, which searches for nothing
+            say(f"make a new plan: {made.command}", err=True)
+            return
+        state = self._state()
+        try:
+            change, task = remaining(changes, state.objects)
+        except ValueError as error:
+            say(f"no new plan for what is left, {error}: make one: {made.command}", err=True)
+            return
+        with progress("a new plan for what is left:") as shown:
+            search, outcome = find([change], state, goals, lambda what, *done: shown(*done, what), task)
+        colour, width = wants_colour(), terminal_width()
+        if isinstance(outcome, NoPlan):
+            for line in none_text(outcome, "", colour=colour, width=width):
+                say(line, err=True)
+            return
+        again = msgspec.structs.replace(
+            made,
+            at=format_time(self.clock.now()),
+            command=self.command,
+            cluster=self.live.cluster_name(),
+            nodes=len(state.node_names),
+            pods=len(state.pods),
         )
-        return FINE
+        plan = plan_of(outcome, search, goals, again)
+        path = _next_file(self.journal.path if self.file == "-" else Path(self.file))
+        path.write_text(f"{to_yaml(write(plan))}\n")
+        say(f"a new plan for what is left: {path}", err=True)
+        for line in waves_text(plan, show_all=False, colour=colour, width=width):
+            say(line, err=True)
+        say(f"carry it out: {shlex.join(['weir', 'plan', 'run', str(path), *self.live.words()])}", err=True)
 
     def _wave(self, wave: Wave, changes: Sequence[Change]) -> int:
         from weir.plan.carry_out import carry_out
@@ -170,7 +217,6 @@ class Run:
         if differences:
             say(f"wave {wave.number} was not made; the cluster is not as foreseen:", err=True)
             _say_checks(differences)
-            say(f"make a new plan: {self.plan.made.command}", err=True)
             if self.journal.to_undo():
                 say(f"take back what was made: {self.command} --undo", err=True)
             return FINDINGS
@@ -203,10 +249,17 @@ class Run:
 
     def _compare(self, wave: Wave, changes: Sequence[Change]) -> list[Check]:
         """Return what the wave would do to the cluster as it is, beyond what the plan foresees."""
+        from weir.plan.verify import differences
+
+        state = self._state()
+        with progress(f"comparing wave {wave.number} with the cluster:") as tick:
+            return differences(self.plan, wave, changes, state, tick)
+
+    def _state(self) -> ClusterState:
+        """Return the state of the live cluster."""
         from weir.client.snapshot import WHAT_IF
         from weir.gates import Gates
         from weir.plan.state import ClusterState
-        from weir.plan.verify import differences
         from weir.whatif.run import HOUR, WhatIfOptions
 
         held = readable(read_cluster(ClusterSource((), self.live), WHAT_IF, stream=True, keep_gate=False))
@@ -214,9 +267,7 @@ class Run:
         options = WhatIfOptions(
             Gates.parse(self.plan.made.feature_gates), self.clock.now(), until or HOUR, self.plan.made.seed
         )
-        state = ClusterState.of(*held.sources(), options)
-        with progress(f"comparing wave {wave.number} with the cluster:") as tick:
-            return differences(self.plan, wave, changes, state, tick)
+        return ClusterState.of(*held.sources(), options)
 
     def undo(self, waves: Sequence[int], yes: bool) -> int:
         """Take *waves* back, in this order."""
@@ -242,7 +293,6 @@ class Run:
         self.journal.note(self.clock.now(), wave.number, "stopped", why)
         say(f"stopped in wave {wave.number}: what it changed stays", err=True)
         say(f"go on: {self.command} --resume; take back: {self.command} --undo", err=True)
-        say(f"or make a new plan: {self.plan.made.command}", err=True)
         return code
 
     @contextmanager
@@ -297,6 +347,16 @@ def _say_checks(checks: Sequence[Check]) -> None:
 
 def _check_words(check: Check) -> str:
     return f"{check.about}: foreseen: {check.foreseen}; found: {check.found}"
+
+
+def _next_file(path: Path) -> Path:
+    """Return where the plan after the one in *path* is written: plan-2.yaml behind plan.yaml."""
+    stem, _, number = path.stem.rpartition("-")
+    if not stem or not number.isdecimal():
+        stem, number = path.stem, "1"
+    numbers = itertools.count(int(number) + 1)
+    names = (path.with_name(f"{stem}-{each}.yaml") for each in numbers)
+    return next(each for each in names if not each.exists())
 
 
 def _counted(number: int, noun: str) -> str:

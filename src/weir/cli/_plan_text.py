@@ -17,8 +17,8 @@ _HEAD: Final = ("WAVE", "NODES", "PODS", "MOVES", "FEWEST RUNNING", "STARTS", "T
 _ROWS: Final = 40
 
 
-def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: int | None) -> Iterator[str]:
-    """Yield the lines of a plan, most important first."""
+def waves_text(plan: Plan, *, show_all: bool, colour: bool, width: int | None) -> Iterator[str]:
+    """Yield the lines that say what a plan does: its size, and a table of its waves."""
     from weir.explain.phrases import counted
 
     totals = plan.totals
@@ -35,6 +35,13 @@ def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: 
     if rest := len(plan.waves) - len(waves):
         yield f"  … and {rest} more: --all shows them"
     yield ""
+
+
+def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: int | None) -> Iterator[str]:
+    """Yield the lines of a plan, most important first."""
+    from weir.explain.phrases import counted
+
+    yield from waves_text(plan, show_all=show_all, colour=colour, width=width)
     for wave in plan.waves:
         for note in wave.notes:
             yield from wrapped(f"Wave {wave.number}: {note}.", width)
@@ -107,8 +114,9 @@ def none_text(none: NoPlan, assumed: str, *, colour: bool, width: int | None) ->
     else:
         yield from wrapped("No single relaxation that was tried makes one possible.", width)
     yield from wrapped(f"Tried in {counted(none.forecasts, 'forecast')}: {'; '.join(none.tried)}.", width)
-    yield ""
-    yield from (paint(line, DIM, on=colour) for line in wrapped(assumed, width))
+    if assumed:
+        yield ""
+        yield from (paint(line, DIM, on=colour) for line in wrapped(assumed, width))
 
 
 def _time(seconds: float) -> str:

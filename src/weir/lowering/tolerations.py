@@ -296,6 +296,16 @@ def _complete(
     return Completed(result, tuple(added), tuple(left_out))
 
 
+def as_equal(tolerations: Sequence[Mapping[str, Any]], triples: Iterable[Triple]) -> list[Document]:
+    """Return *tolerations* with an Equal entry for every one of *triples* in place of extended ones.
+
+    >>> as_equal([{"key": "sla", "operator": "Gt", "value": "900"}], [Triple("sla", "950", "NoSchedule")])
+    [{'key': 'sla', 'operator': 'Equal', 'value': '950', 'effect': 'NoSchedule'}]
+    """
+    done = complete(*_lowered(tolerations), triples)
+    return [entry for entry in done.tolerations if not marked_hash(entry.get("key") or "")]
+
+
 def needed(
     tolerations: Sequence[Document],
     originals: Mapping[str, Mapping[str, Any]],

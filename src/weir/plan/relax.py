@@ -18,12 +18,13 @@ from weir.objects.core import Node, Pod, read
 from weir.objects.requests import node_allocatable
 from weir.plan.document import Goals
 from weir.plan.goals import Breach
+from weir.plan.rewrite import without_features
 from weir.plan.search import Found, NoPlan, Searcher, Tick
 from weir.plan.state import ClusterState
 from weir.plan.task import Task, task_of
 from weir.taints.operators import find_operator
 from weir.taints.toleration import untolerated
-from weir.whatif.changes import AddNodes, Change, Drain, Nodes, Taint
+from weir.whatif.changes import AddNodes, Change, Drain, Nodes, SetGates, Taint
 
 Document = dict[str, Any]
 #: So many goals are loosened together.
@@ -36,10 +37,13 @@ _FORECASTS: Final = 8
 
 
 def find(
-    changes: Sequence[Change], state: ClusterState, goals: Goals, tick: Tick
+    changes: Sequence[Change], state: ClusterState, goals: Goals, tick: Tick, task: Task | None = None
 ) -> tuple[Searcher, Found | NoPlan]:
-    """Search for the plan that makes *changes*; where there is none, also for what would make one possible."""
-    task = task_of(changes, state.objects)
+    """Search for the plan that makes *changes*; where there is none, also for what would make one possible.
+
+    *task* is theirs, where it is another one than they have by themselves.
+    """
+    task = task or task_of(changes, state.objects)
     search = Searcher(task, state, goals, tick)
     outcome = search.search()
     if isinstance(outcome, NoPlan):
@@ -228,7 +232,17 @@ def _loosen(breach: Breach, task: Task, state: ClusterState, goals: Goals, chang
             return _Loose("--force", task, state, set_to(goals, allow_lost=True))
         case "budgets":
             return _budget_loosened(breach, task, state, goals)
+        case "first":
+            return _without_lost_features(task, state, goals)
     return None
+
+
+def _without_lost_features(task: Task, state: ClusterState, goals: Goals) -> _Loose | None:
+    """Return the question about a cluster in which nothing uses what components lose, None if nothing does already."""
+    restarts = [each for item in task.items for each in task.changes((item,)) if isinstance(each, SetGates)]
+    lost = frozenset(name for each in restarts for name in each.lost())
+    words, after = without_features(state, lost, is_older=any(each.to for each in restarts))
+    return _Loose(" and ".join(words), task, after, goals) if words else None
 
 
 def _budget_loosened(breach: Breach, task: Task, state: ClusterState, goals: Goals) -> _Loose | None:

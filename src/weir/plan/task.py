@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from weir.gates import Gates
@@ -23,6 +24,9 @@ class Task:
         Change, ...
     ] = ()  #: made before the first wave, to keep pods from nodes that are still to come
     finish: tuple[Change, ...] = ()  #: made after the last wave, to take that back
+    is_prepared: bool = (
+        False  #: an earlier plan made `prepare`: `finish` is made however many waves there are
+    )
     ordered: bool = False  #: the items go in the order they have
     asks_budgets: bool = False  #: evictions are asked for through the API, which keeps budgets by itself
     together: bool = True  #: several items may go in one wave
@@ -35,7 +39,7 @@ class Task:
     def wave(self, items: tuple[str, ...], *, first: bool, last: bool, prepared: bool) -> list[Change]:
         """Return the changes of a wave of *items*."""
         before = self.prepare if first and prepared else ()
-        after = self.finish if last and prepared else ()
+        after = self.finish if last and (prepared or self.is_prepared) else ()
         return [*before, *self.changes(items), *after]
 
 
@@ -49,6 +53,41 @@ def task_of(changes: Sequence[Change], objects: Sequence[Document]) -> Task:
     if changes and all(isinstance(each, SetGates) for each in changes):
         return _components(changes)
     raise ValueError(f"no waves are known of: {'; '.join(each.say() for each in changes)}")
+
+
+def remaining(changes: Sequence[Change], objects: Sequence[Document]) -> tuple[Change, Task]:
+    """Return what the last waves of a plan do together, and its task; raises ValueError where these are not alike.
+
+    *changes* are those of the waves. Nodes that the first wave of the plan cordoned are still uncordoned at the end.
+    """
+    nodes = {each["metadata"]["name"]: each for each in objects if each.get("kind") == "Node"}
+    change = _joined([each for each in changes if not isinstance(each, Cordon)], nodes)
+    task = task_of([change], objects)
+    opening = [each for each in changes if isinstance(each, Cordon) and not each.on]
+    opened = {name for each in opening for name in each.nodes.names if name in nodes}
+    if not any((nodes[name].get("spec") or {}).get("unschedulable") for name in opened):
+        return change, task
+    closed = Nodes(tuple(sorted(opened)))
+    prepared = replace(task, prepare=(Cordon(closed),), finish=(Cordon(closed, on=False),), is_prepared=True)
+    return change, prepared
+
+
+def _joined(changes: Sequence[Change], there: Collection[str]) -> Change:
+    """Return the one change that *changes* are, made to those nodes that are still *there*."""
+    first, kinds = next(iter(changes), None), {type(each) for each in changes}
+    if isinstance(first, Apply) and len(kinds) == 1:
+        documents = (each.documents for each in changes if isinstance(each, Apply))
+        return Apply(tuple(chain.from_iterable(documents)))
+    same = [each for each in changes if isinstance(each, Taint | Drain)]
+    alike = isinstance(first, Taint | Drain) and all(
+        replace(each, nodes=first.nodes) == first for each in same
+    )
+    if not alike or len(same) < len(changes):
+        raise ValueError("its changes are of several kinds")
+    names = dict.fromkeys(name for each in same for name in each.nodes.names if name in there)
+    if not names:
+        raise ValueError("none of its nodes is there any more")
+    return replace(first, nodes=Nodes(tuple(names)))
 
 
 def _nodes(change: Taint | Drain, objects: Sequence[Document]) -> Task:

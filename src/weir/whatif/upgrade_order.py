@@ -93,14 +93,14 @@ def _refused(documents: Iterable[Document], lost: frozenset[str]) -> Iterator[st
     """Yield the workloads whose template uses a feature that the API server will not accept any more."""
     for document in documents:
         kind = document.get("kind")
-        if kind not in TEMPLATE_PATHS or kind in ("Pod", "PodTemplate") or _is_owned(document):
+        if kind not in TEMPLATE_PATHS or kind in ("Pod", "PodTemplate") or is_owned(document):
             continue
         if needed_gates([document]) & lost:
             yield name_of(document)
 
 
-def _is_owned(document: Document) -> bool:
-    """ReplicaSets of a Deployment and Jobs of a CronJob go with what made them."""
+def is_owned(document: Document) -> bool:
+    """Return whether a controller made it: ReplicaSets of a Deployment and Jobs of a CronJob go with what made them."""
     owners = (document.get("metadata") or {}).get("ownerReferences") or ()
     return any(each.get("controller") for each in owners)
 
@@ -118,7 +118,7 @@ def _removed_first(documents: Iterable[Document], lost: frozenset[str], to: str)
                 why.append("a rate, without which all pods leave at once")
             yield f"{name_of(document)} ({', '.join(why)})" if why else name_of(document)
         elif to or TOLERATION_CEL in lost:
-            template = find_template(document) if not _is_owned(document) else None
+            template = find_template(document) if not is_owned(document) else None
             tolerations = ((template or {}).get("spec") or {}).get("tolerations") or ()
             if any(isinstance(each, dict) and each.get("expression") for each in tolerations):
                 yield f"{name_of(document)} (expression)"

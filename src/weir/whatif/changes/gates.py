@@ -50,9 +50,14 @@ class SetGates:
         cluster.set_gates(replace(ComponentGates.of(gates), older=older))
         chosen = next(filter(self._changes, COMPONENTS))
         after = self.gates_of(chosen)
-        going = [name for name in FEATURES if self.before.enabled(name) and not after.enabled(name)]
+        going = self.lost()
         coming = [name for name in FEATURES if after.enabled(name) and not self.before.enabled(name)]
         return advice(held, going, coming, self.components, self.to)
+
+    def lost(self) -> list[str]:
+        """Return the features that the first component it changes has no more."""
+        after = self.gates_of(next(filter(self._changes, COMPONENTS)))
+        return [name for name in FEATURES if self.before.enabled(name) and not after.enabled(name)]
 
     def _changes(self, component: str) -> bool:
         return not self.components or component in self.components
