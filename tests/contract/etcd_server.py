@@ -103,7 +103,7 @@ class EtcdServer:
         deadline = time.monotonic() + 60
         assert self._process is not None
         while time.monotonic() < deadline and self._process.poll() is None:
-            if b"serving client requests" in self.log() or b"serving insecure client requests" in self.log():
+            if b"serving client" in self.log() or b"serving insecure client" in self.log():  # 3.7 and older
                 return
             time.sleep(0.02)
         raise RuntimeError(f"etcd did not start: {self.log().decode(errors='replace')[-2000:]}")
