@@ -19,6 +19,8 @@ from weir.objects.text_edits import changed_text
 from weir.output import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
 
 _ROWS: Final = 12
+#: Said of nodes that only what keeps the pod off every node speaks against.
+_NOTHING_ELSE: Final = "nothing else in the way"
 
 
 def is_well(answer: Explanation, *, preempting: bool = True) -> bool:
@@ -94,7 +96,7 @@ def counts(answer: Explanation) -> tuple[str, list[tuple[str, str]]]:
     total = len(answer.nodes)
     rows = [(str(number), HEADINGS.get(kind, kind)) for kind, number in answer.counts.items()]
     if answer.fitting:
-        rows.insert(0, (str(len(answer.fitting)), "fit"))
+        rows.insert(0, (str(len(answer.fitting)), _NOTHING_ELSE if answer.blockers else "fit"))
     overlap = sum(answer.counts.values()) + len(answer.fitting) > total
     return f"Of {counted(total, 'node')}" + (" (a node can have several reasons):" if overlap else ":"), rows
 
@@ -130,6 +132,8 @@ def groups(answer: Explanation, show_all: bool) -> tuple[list[tuple[str, str, bo
     for group, why in zip(shown, range_sentences(found), strict=False):
         most = len(group.nodes) if show_all else 2
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
+        if answer.blockers and group.verdict.fits:  # what keeps the pod off every node stands above
+            why = why.replace("fits", _NOTHING_ELSE, 1)
         rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, why))
     rest = found[len(shown) :]
     nodes = sum(len(group.nodes) for group in rest)

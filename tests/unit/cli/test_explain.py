@@ -242,6 +242,19 @@ def test_fitting_nowhere_is_one(here, capsys):
     assert answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml")[0] == FINDINGS
 
 
+def test_no_node_is_said_to_fit_where_something_keeps_the_pod_off_all(here, capsys):
+    volume = "  volumes: [{name: v, persistentVolumeClaim: {claimName: missing}}]\n"
+    (here / "pod.yaml").write_text(POD + volume)
+    (here / "nodes.yaml").write_text(
+        yaml.safe_dump_all(
+            [NODE, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "other"}}]
+        )
+    )
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) != FINE
+    printed = capsys.readouterr().out
+    assert "×1  n1  ✓ nothing else in the way" in printed and "✓ fits" not in printed
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 from pathlib import Path
@@ -17,6 +18,17 @@ from weir.plan.document import read
 ROOT = Path(__file__).parents[3]
 POOL = str(ROOT / "examples" / "spot-pool.yaml")
 TAINT = ["plan", "taint", "-l", "pool=spot", "sla=650:NoExecute", "--cluster", POOL]
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "new"}},
+        "template": {
+            "metadata": {"labels": {"app": "new"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
 
 
 @pytest.fixture
@@ -145,6 +157,51 @@ def test_components_restart_in_the_order_that_evicts_no_pod(answer):
     code, out = answer("plan", "upgrade", *words, "-o", "json")
     last = [wave["changes"][0].rpartition(" ")[2] for wave in json.loads(out)["waves"]]
     assert (code, last) == (FINE, ["kubelet", "controllers", "scheduler", "apiserver"])
+
+
+def test_an_older_release_names_what_to_rewrite_first(answer, tmp_path):
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "recall"},
+        "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "recall", "effect": "NoSchedule"}},
+    }
+    more = tmp_path / "more.yaml"
+    more.write_text(yaml.safe_dump(rule))
+    code, out = answer(
+        "plan", "upgrade", "--to", "1.35", "--cluster", POOL, "--cluster", str(more), "-o", "json"
+    )
+    rewritten = "rewrite the tolerations of 1 workload with Equal first (replicaset/shop/batch)"
+    assert (code, json.loads(out)["relaxations"]) == (
+        FINDINGS,
+        [f"{rewritten} and delete devicetaintrule/recall first"],
+    )
+
+
+def test_manifests_are_applied_in_waves_that_keep_their_order(answer, tmp_path):
+    manifests = tmp_path / "manifests.yaml"
+    deployments = [
+        {**each, "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"}}
+        for name, each in (("one", DEPLOYMENT), ("two", DEPLOYMENT))
+    ]
+    manifests.write_text(yaml.safe_dump_all(deployments))
+    words = ["plan", "apply", "-f", str(manifests), "--cluster", POOL]
+    code, out = answer(*words, "-o", "yaml")
+    plan = read(yaml.safe_load(out))
+    assert (code, [wave.changes for wave in plan.waves]) == (FINE, [("apply",)])
+    assert [each["metadata"]["name"] for each in plan.waves[0].manifests] == ["one", "two"]
+    assert plan.waves[0].undo == ("delete deployment/two -n shop", "delete deployment/one -n shop")
+    code, out = answer(*words)
+    assert "deployment/one and deployment/two" in out
+
+
+def test_manifests_whose_pods_find_no_room_have_no_plan(answer, tmp_path):
+    manifest = tmp_path / "large.yaml"
+    large = copy.deepcopy(DEPLOYMENT)
+    large["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+    manifest.write_text(yaml.safe_dump({**large, "kind": "Deployment", "metadata": {"name": "large"}}))
+    code, out = answer("plan", "apply", "-f", str(manifest), "--cluster", POOL)
+    assert code == FINDINGS and "stays pending" in out
 
 
 @pytest.mark.parametrize(
