@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import signal
 import subprocess
-import termios
-from contextlib import suppress
 
 import pytest
 
+from tests.e2e.terminal import CTRL_C, Terminal
 from tests.e2e.test_up import kubectl, until, up
 from tests.e2e.warm import COLD, WARM
 
@@ -112,27 +109,13 @@ def test_ctrl_c_at_the_question_is_a_no_at_once(kubectl, tmp_path):
     with up(tmp_path, "--nodes", "1", "--gpus", "2"):
         kubectl("apply", "-f", str(tmp_path / "pod.json"))
         kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=60s")
-        terminal, its_end = pty.openpty()
-        draining = subprocess.Popen(
-            device(kubectl, "drain", "pool=node-0", start=COLD),
-            stdin=its_end,
-            stdout=its_end,
-            stderr=its_end,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(its_end, termios.TIOCSCTTY, 0),
-        )
-        os.close(its_end)
-        said = b""
-        while b"[y/N]" not in said:
-            said += os.read(terminal, 4096)
-        os.write(terminal, b"\x03")  # Ctrl-C as a person types it
-        code = draining.wait(60)
-        with suppress(OSError):  # the terminal ends with its last process
-            while more := os.read(terminal, 4096):
-                said += more
-        os.close(terminal)
+        draining = Terminal(device(kubectl, "drain", "pool=node-0", start=COLD))
+        draining.read_until(b"[y/N]")
+        draining.type(CTRL_C)
+        code = draining.wait()
         rules = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         phase = kubectl("get", "pod", "patient", "-o", "jsonpath={.status.phase}")
+    said = draining.said
     assert (code, rules, phase) == (130, [], "Running"), said
     assert b"evict 1 pod in context weir (https://127.0.0.1:" in said
     assert b"no pod was evicted; the rule is removed again" in said and b"Traceback" not in said

@@ -9,8 +9,9 @@ import subprocess
 
 import pytest
 
+from tests.e2e.terminal import CTRL_C, Terminal
 from tests.e2e.test_up import kubectl, pods, until, up
-from tests.e2e.warm import WARM
+from tests.e2e.warm import COLD, WARM
 
 __all__ = ["kubectl"]
 
@@ -206,3 +207,24 @@ def test_without_a_terminal_it_wants_yes(cluster, tmp_path):
     )
     assert ended.returncode == 2 and "add --yes" in ended.stderr
     assert taints(cluster) == set()
+
+
+def test_at_a_terminal_it_asks_and_shows_how_far_a_wave_is(cluster, tmp_path):
+    path = make_plan(cluster, tmp_path / "plan.yaml", "node-0")
+    command = [*COLD, "plan", "run", str(path), "--kubeconfig", str(cluster.kubeconfig)]
+    for keys, code in ((b"n\n", 1), (CTRL_C, 130)):
+        terminal = Terminal(command)
+        terminal.read_until(b"[y/N]")
+        terminal.type(keys)
+        assert terminal.wait() == code, terminal.said
+        assert b"Traceback" not in terminal.said
+        assert taints(cluster) == set()
+    terminal = Terminal(command)
+    terminal.read_until(b"[y/N]")
+    assert b"make 1 wave on 1 node, evicting 1 pod, in context weir (https://127.0.0.1:" in terminal.said
+    terminal.type(b"y\n")
+    assert terminal.wait() == 0, terminal.said
+    drawn = terminal.said.decode().split("\r\033[K")
+    assert any("wave 1: 2 of 2 as foreseen" in each for each in drawn[1:]), drawn
+    assert "carried out: 1 wave." in drawn[-1]
+    assert taints(cluster) == {"node-0"}

@@ -309,7 +309,10 @@ class History:
     # ── afterwards ───────────────────────────────────────────────────────────────────────────────
 
     def pair(self) -> None:
-        """Find for each pod that went the one that was made in its place."""
+        """Find for each pod that went the one that was made in its place.
+
+        What had ended or was terminating when the cluster was read had its place filled before.
+        """
         went: dict[tuple[str, str], list[PodLife]] = {}
         made: dict[tuple[str, str], list[PodLife]] = {}
         for life in self.lives.values():
@@ -317,7 +320,8 @@ class History:
             if not life.owner_uid:
                 continue
             slot = (life.owner_uid, _slot(life))
-            if life.left is not None:
+            had_ended = life.went == life.came and life.made < 0.0
+            if life.left is not None and not had_ended:
                 went.setdefault(slot, []).append(life)
             made.setdefault(slot, []).append(life)
         for slot, lives in went.items():

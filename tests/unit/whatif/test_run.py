@@ -345,6 +345,15 @@ def test_a_pod_that_is_still_ending_keeps_its_replacement_away():
     assert [each.goes_to for each in found.leaving] == ["b"]
 
 
+@pytest.mark.parametrize("name", ["aaa", "zzz"])  # before and behind the pods that run
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ended_long_ago_takes_no_replacement_from_one_that_is_evicted(name, phase):
+    ended = pod(name, "a")
+    ended["status"] = {"phase": phase, "reason": "Evicted"}
+    found = made([node("a"), node("b"), pod("p", "a"), ended], taint("a", "hot:NoExecute"))
+    assert [(one.pod, one.goes_to) for one in found.leaving] == [("default/p", "b")]
+
+
 def test_a_job_gives_up_after_so_many_evictions():
     before = [node("a"), pod("j", "a", "Job", restartPolicy="Never", tolerations=tolerant(1))]
     found = made(before, taint("a", "hot:NoExecute"), until=7200)
