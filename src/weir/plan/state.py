@@ -64,8 +64,13 @@ class _Status(msgspec.Struct):
     conditions: list[_Condition] | None = None
 
 
+class _Life(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
 class _Reported(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: _Life = msgspec.field(default_factory=_Life)
+    status: _Status | None = None
 
 
 _read_node: Final = msgspec.json.Decoder(_Placed).decode
@@ -263,13 +268,16 @@ def _key(pod: PodSource) -> str:
 
 
 def _is_unready(pod: PodSource) -> bool:
-    """Return whether a pod waits, starts, or runs and is not ready; one whose kubelet says nothing is ready."""
+    """Return whether a pod waits, starts, or runs and is not ready; one whose kubelet says nothing is ready.
+
+    A pod that is being deleted has been replaced, or will be.
+    """
     if isinstance(pod, SnapshotPod):
         pod = pod.source  # type: ignore[assignment]  # bytes or Raw
-    if isinstance(pod, dict):
-        status = msgspec.convert(pod.get("status") or {}, _Status)
-    else:
-        status = _read_reported(pod).status  # type: ignore[arg-type]
+    reported = msgspec.convert(pod, _Reported) if isinstance(pod, dict) else _read_reported(pod)  # type: ignore[arg-type]
+    status = reported.status or _Status()
+    if reported.metadata.deletion_timestamp:
+        return False
     return status.phase == "Pending" or (
         status.phase == "Running"
         and any(each.type == "Ready" and each.status != "True" for each in status.conditions or ())

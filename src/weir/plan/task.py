@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from weir.gates import Gates
@@ -74,20 +73,20 @@ def remaining(changes: Sequence[Change], objects: Sequence[Document]) -> tuple[C
 
 def _joined(changes: Sequence[Change], there: Collection[str]) -> Change:
     """Return the one change that *changes* are, made to those nodes that are still *there*."""
-    first, kinds = next(iter(changes), None), {type(each) for each in changes}
-    if isinstance(first, Apply) and len(kinds) == 1:
-        documents = (each.documents for each in changes if isinstance(each, Apply))
-        return Apply(tuple(chain.from_iterable(documents)))
-    same = [each for each in changes if isinstance(each, Taint | Drain)]
-    alike = isinstance(first, Taint | Drain) and all(
-        replace(each, nodes=first.nodes) == first for each in same
-    )
-    if not alike or len(same) < len(changes):
+    applied = [each for each in changes if isinstance(each, Apply)]
+    if applied and len(applied) == len(changes):
+        return Apply(tuple(document for each in applied for document in each.documents))
+    made = [each for each in changes if isinstance(each, Taint | Drain)]
+    if (
+        not made
+        or len(made) < len(changes)
+        or any(replace(each, nodes=made[0].nodes) != made[0] for each in made)
+    ):
         raise ValueError("its changes are of several kinds")
-    names = dict.fromkeys(name for each in same for name in each.nodes.names if name in there)
+    names = dict.fromkeys(name for each in made for name in each.nodes.names if name in there)
     if not names:
         raise ValueError("none of its nodes is there any more")
-    return replace(first, nodes=Nodes(tuple(names)))
+    return replace(made[0], nodes=Nodes(tuple(names)))
 
 
 def _nodes(change: Taint | Drain, objects: Sequence[Document]) -> Task:

@@ -90,7 +90,9 @@ def test_which_pods_are_not_ready():
         pod("waiting", "Pending", None, node=""),
         pod("ended", "Succeeded", "False"),
         pod("job", "Pending", None, owner="Job", node=""),
+        pod("going", "Running", "False"),
     ]
+    pods[-1]["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:00Z"
     state = ClusterState.of(
         [{"kind": "ReplicaSet", "metadata": metadata}, *pods], (), WhatIfOptions(ALL_FEATURES, NOW)
     )
