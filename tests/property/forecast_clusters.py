@@ -6,6 +6,7 @@ compares as many by hand and prints what came out differently; a second number i
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
 from collections import Counter
@@ -311,6 +312,26 @@ def _pod(
     return pod
 
 
+def leftovers(rng: random.Random, documents: list[Document]) -> list[Document]:
+    """Return pods that ended, or are held while they are deleted, beside those that took their place."""
+    found = []
+    for each in documents:
+        owner = next(iter(each["metadata"].get("ownerReferences") or ()), {})
+        if each["kind"] == "Pod" and owner.get("kind") in ("ReplicaSet", "DaemonSet") and rng.random() < 0.1:
+            pod = copy.deepcopy(each)
+            name = f"{rng.choice('az')}-{each['metadata']['name']}"  # before or behind the others
+            pod["metadata"] |= {"name": name, "uid": f"{name}-uid"}
+            pod["status"] = {"phase": rng.choice(["Failed", "Succeeded", "Running"])}
+            if pod["status"]["phase"] == "Running":
+                pod["metadata"] |= {
+                    "deletionTimestamp": "2026-03-01T11:59:00Z",
+                    "finalizers": ["example.com/hold"],
+                }
+            if not pod["spec"].get("resourceClaims") and pod["spec"].get("nodeName"):
+                found.append(pod)
+    return found
+
+
 def cluster(seed: int) -> tuple[list[Document], Change]:
     """Return the objects of a cluster, and what is done to it."""
     rng = random.Random(seed)
@@ -359,6 +380,7 @@ def cluster(seed: int) -> tuple[list[Document], Change]:
         documents += workload(rng, number, nodes)
     if rng.random() < 0.25:
         documents += [*device_objects(nodes), *gpu_users(rng, nodes)]
+    documents += leftovers(random.Random(f"{seed} leftovers"), documents)
     names = [
         each for each in documents if each["kind"] in ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
     ]
@@ -517,20 +539,26 @@ def summary(found: Forecast, there: set[str]) -> dict[str, Any]:
 
 
 def differences(seed: int) -> dict[str, tuple[Any, Any]]:
-    """Return in what a forecast and a copy of the control plane come out differently.
+    """Return in what a forecast and a copy of the control plane come out differently, or contradict themselves.
 
     A forecast in which pods that nothing can touch only take room is held against both.
     """
-    answers = []
+    answers, lost = [], list[str]()
     for options in ({"control_plane": False}, {"control_plane": True}, {"leave_out": True}):
         documents, made = cluster(seed)
         asked = WhatIfOptions(ALL_FEATURES, NOW, AHEAD_SECONDS, seed)
         there = {f"default/{each['metadata']['name']}" for each in documents if each["kind"] == "Pod"}
         try:
-            answers.append(summary(what_if(documents, [made], asked, **options), there))
+            found = what_if(documents, [made], asked, **options)
+            answers.append(summary(found, there))
+            fewer = {each.name: each.before - each.after for each in found.workloads}
+            gone = Counter(one.workload for one in found.leaving if one.lost)
+            lost += [name for name, count in gone.items() if count > max(fewer[name], 0)]
         except ChangeError as error:
             answers.append({"refused": str(error)})
     forecast, living, apart = answers
+    if lost:
+        return {"said to be lost, though as many run": (lost, ())}
     return {
         name: (said, living.get(name) if living.get(name) != said else apart.get(name))
         for name in {**forecast, **living}
