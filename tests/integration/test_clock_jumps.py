@@ -18,13 +18,14 @@ from tests.unit.operator.test_credentials import own as own_credentials
 from weir.apiserver import run
 from weir.apiserver.build import build
 from weir.apiserver.options import Options, open_store
-from weir.apiserver.own_endpoints import ENDPOINTS, GONE_SECONDS, IdentityLease, OwnEndpoints
+from weir.apiserver.own_endpoints import GONE_SECONDS, IdentityLease, OwnEndpoints
 from weir.apiserver.transport.http import Request
 from weir.certificates import load_certificate
 from weir.client.leases import Timing
 from weir.clock import VirtualClock
 from weir.lowering.triples import Triple
 from weir.lowering.webhooks import mutating_configuration, validating_configuration
+from weir.objects.kinds import ENDPOINTS
 from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.known_triples import KnownTriples
 from weir.simulation.cluster import Cluster

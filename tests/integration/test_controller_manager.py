@@ -13,9 +13,9 @@ from tests.integration.test_workloads import web
 from weir.controllers.catalog import choose
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.runner import Controllers
-from weir.controllers.workloads.replicaset import REPLICASETS
-from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import DEPLOYMENTS
+from weir.objects.kinds import REPLICA_SETS as REPLICASETS
 from weir.observe.endpoint import PageSite
 from weir.observe.http_server import read_head
 from weir.simulation.cluster import Cluster

@@ -6,8 +6,9 @@ import pytest
 
 from tests.integration.living import PODS, living
 from weir.controllers.runtime.runner import Controllers
-from weir.controllers.workloads.daemonset import DAEMONSETS, DaemonSets
+from weir.controllers.workloads.daemonset import DaemonSets
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
+from weir.objects.kinds import DAEMON_SETS as DAEMONSETS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 

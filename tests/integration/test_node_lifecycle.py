@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.living import NODES, PODS, living
-from weir.controllers.nodes.lifecycle import LEASES, NodeLifecycle
+from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.nodes.pod_gc import PodGc
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import LEASES
 
 pytestmark = pytest.mark.proves("5721-90", "1.35-7")
 

@@ -19,9 +19,9 @@ from tests.unit.controllers.devices.test_resource_claim import (
 )
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.devices.resource_claim import ResourceClaims
-from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import RESOURCE_CLAIMS as CLAIMS
 from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster
 from weir.simulation.control_plane import local_client

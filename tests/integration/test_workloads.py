@@ -7,10 +7,9 @@ import pytest
 from tests.integration.living import NODES, PODS, living
 from weir.controllers.catalog import choose
 from weir.controllers.runtime.runner import Controllers
-from weir.controllers.workloads.replicaset import REPLICASETS
-from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import ALL_FEATURES
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DEPLOYMENTS, by_kind
+from weir.objects.kinds import REPLICA_SETS as REPLICASETS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 from weir.simulation.kubelet.node_classes import NodeClass, node_document

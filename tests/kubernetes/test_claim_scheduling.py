@@ -370,14 +370,15 @@ async def play(client, nodes, device_class, name, things, pause):
 async def remove_claim(client, name, namespace):
     """Remove a claim and wait until it is gone: the real scheduler may still allocate it for the removed pod."""
     cleared = {"status": {"allocation": None, "reservedFor": None}}
-    with suppress(NotFound):
-        await client.delete(CLAIMS, name, namespace)
-        for _ in range(100):
+    await client.delete(CLAIMS, name, namespace)
+    for _ in range(300):
+        with suppress(NotFound):
             await client.patch(CLAIMS, name, cleared, namespace, subresource="status")
             await client.patch(CLAIMS, name, {"metadata": {"finalizers": None}}, namespace)
-            await client.get(CLAIMS, name, namespace)
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"the claim {name} is not let go")
+        if await client.find(CLAIMS, name, namespace) is None:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the claim {name} is not let go")
 
 
 async def compare(kubeconfig):

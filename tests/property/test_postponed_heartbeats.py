@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from weir.simulation.cluster import NODES, Cluster
+from weir.objects.kinds import NODES
+from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.node_classes import FAILED
 
 LEASES = "kube-node-lease"

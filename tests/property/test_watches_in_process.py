@@ -20,11 +20,11 @@ from weir.client.api import Client, Unreachable, WatchEvent, path_of, read_event
 from weir.client.cache import Cache, ObjectKey
 from weir.client.local import LocalTransport
 from weir.clock import VirtualClock
-from weir.controllers.runtime.listers import NODES, PODS, decoder
+from weir.controllers.runtime.listers import decoder
 from weir.errors import AlreadyExists, Gone, NotFound
 from weir.objects.core import Pod
 from weir.objects.kind import Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, NODES, PODS, by_kind
 from weir.selectors import fields, labels
 
 CONFIGMAPS = by_kind("v1", "ConfigMap")

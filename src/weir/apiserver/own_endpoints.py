@@ -23,7 +23,7 @@ from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.clock import Clock
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import ENDPOINT_SLICES, ENDPOINTS, LEASES, by_kind
 from weir.objects.times import format_micro_time
 from weir.selectors import fields, labels
 from weir.store import StoreUnavailable, Write
@@ -103,7 +103,6 @@ async def _probe(port: int) -> tuple[bool, str]:
 # leases are removed by any other server.
 
 
-LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 NAMESPACE: Final = "kube-system"
 COMPONENT: Final = "kube-apiserver"
 LABEL: Final = "apiserver.kubernetes.io/identity"
@@ -199,8 +198,6 @@ class IdentityLease:
 # ── endpoints of the service `kubernetes`: the addresses of live API servers ──
 
 
-ENDPOINTS: Final = by_kind("v1", "Endpoints")
-SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 SERVICE: Final = "kubernetes"
 DEFAULT: Final = "default"
 #: A server that has missed two renewals is taken for gone.
@@ -259,7 +256,7 @@ class OwnEndpoints:
             },
         )
         await self._write(
-            SLICES,
+            ENDPOINT_SLICES,
             {
                 "metadata": _named({"kubernetes.io/service-name": SERVICE}),
                 "addressType": "IPv6" if all(":" in address for address in addresses) else "IPv4",

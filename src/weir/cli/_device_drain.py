@@ -32,6 +32,7 @@ from weir.device_rules.rule import counted, make_rule, rule_effect
 from weir.device_rules.write import condition, served_version, settle, write
 from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
 from weir.inputs.live import ClusterSource
+from weir.objects.kinds import PODS
 from weir.output import redraw, say, to_yaml, write_document
 
 if TYPE_CHECKING:
@@ -334,9 +335,8 @@ class Drain:
 
     async def _ending(self, client: Client, pods: set[str], started: float) -> int:
         """Wait for terminating pods."""
-        from weir.objects.kinds import by_kind
 
-        kind = by_kind("v1", "Pod")
+        kind = PODS
         uids: dict[str, str] = {}
         while not self._late(started):
             ending = 0

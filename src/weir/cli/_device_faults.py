@@ -18,7 +18,7 @@ from weir.client.api import Client
 from weir.errors import Conflict
 from weir.exit_codes import FINE
 from weir.inputs.live import Live
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, RESOURCE_SLICES
 from weir.output import say
 from weir.simulation.drivers.device_models import DEVICES, DevicesError, read_all
 from weir.simulation.drivers.faults import POOL, with_fault
@@ -127,7 +127,7 @@ def republish(node: str, live: Live) -> int:
 
     async def act(client: Client) -> None:
         await _simulated(client, node)
-        slices = by_kind("resource.k8s.io/v1", "ResourceSlice")
+        slices = RESOURCE_SLICES
         found = await client.list(
             slices, label_selector=f"{SIMULATED_DEVICES}=true", field_selector=f"spec.nodeName={node}"
         )
@@ -175,7 +175,7 @@ async def _write(client: Client, node_name: str, device: str, entry: Document) -
     metadata = node["metadata"]
     changed = with_fault(metadata.get("annotations") or {}, device or POOL, entry, datetime.now(UTC))
     patch = {"metadata": {"annotations": changed, "resourceVersion": metadata["resourceVersion"]}}
-    await client.patch(by_kind("v1", "Node"), node_name, patch)
+    await client.patch(NODES, node_name, patch)
 
 
 def _check(entry: Document, devices: Any) -> None:
@@ -201,7 +201,7 @@ def _describe_fault(entry: Document) -> str:
 
 async def _simulated(client: Client, name: str) -> Document:
     """Return a node that is simulated and has devices; anything else is a finding."""
-    node = await client.get(by_kind("v1", "Node"), name)
+    node = await client.get(NODES, name)
     if (node["metadata"].get("labels") or {}).get(SIMULATED) != "true":
         raise click.ClickException(f"node {name} is not simulated: its driver does what it does")
     if not _devices(node):

@@ -18,6 +18,7 @@ from weir.cli._options import cluster_options, feature_gates_option, output_opti
 from weir.device_rules.document import SCHEMA, device_document, distinguishing_attributes
 from weir.exit_codes import FINE
 from weir.inputs.live import ClusterSource
+from weir.objects.kinds import PODS
 from weir.output import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
 
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ def read_inventory(where: ClusterSource, gates: Gates) -> Inventory:
 
 async def fetch(client: Client) -> list[Any]:
     """Return every object of a cluster that concerns devices."""
-    from weir.objects.kinds import by_kind
 
     documents: list[Any] = []
     for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
         documents += await _fetch_kind(client, kind)
-    pods = await client.list(by_kind("v1", "Pod"))
+    pods = await client.list(PODS)
     documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
     return documents
 

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from weir.client.api import Client
 from weir.client.kubeconfig import context_names
 from weir.inputs.live import Live
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import RESOURCE_SLICES, by_kind
 from weir.output import write_document
 from weir.simulation.demo.story import FOLDER, find_stories
 
@@ -86,7 +86,7 @@ def _devices(form: str) -> Names:
 
     def names(ctx: click.Context, incomplete: str) -> Iterable[str]:
         async def act(client: Client) -> Iterable[str]:
-            slices = (await client.list(by_kind("resource.k8s.io/v1", "ResourceSlice"))).documents()
+            slices = (await client.list(RESOURCE_SLICES)).documents()
             return [
                 form.format(node=each["spec"].get("nodeName", ""), driver=each["spec"]["driver"])
                 .replace("POOL", each["spec"]["pool"]["name"])

@@ -22,7 +22,7 @@ from weir.cli._options import Group, live_options, together
 from weir.client.api import Client
 from weir.exit_codes import FINDINGS, FINE
 from weir.inputs.live import Live
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES
 from weir.objects.manifest import read_values
 from weir.objects.times import format_time
 from weir.output import progress, say
@@ -83,7 +83,7 @@ def add(
     prefix = name or chosen.name
 
     async def act(client: Client) -> None:
-        nodes = by_kind("v1", "Node")
+        nodes = NODES
         taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
         now = format_time(datetime.now(UTC))
         if name and count == 1:
@@ -137,7 +137,7 @@ def remove(names: Sequence[str], selector: str, yes: bool, live: Live) -> int:
     """Take simulated nodes away; their pods go with them after a while."""
 
     async def delete(client: Client, name: str) -> None:
-        await client.delete(by_kind("v1", "Node"), name)
+        await client.delete(NODES, name)
 
     return _change(delete, "removed", names, selector, live, ask=("remove", yes))
 
@@ -175,7 +175,7 @@ def _change(
 
 async def _simulated(client: Client, live: Live, names: Sequence[str], selector: str) -> list[str]:
     """Return the nodes that are meant; a single one among them that is not simulated ends it all."""
-    nodes = by_kind("v1", "Node")
+    nodes = NODES
     if selector:
         found = (await client.list(nodes, label_selector=f"{SIMULATED}=true,{selector}")).documents()
         if not found:
@@ -197,7 +197,7 @@ async def _simulated(client: Client, live: Live, names: Sequence[str], selector:
 
 def _off(value: str | None) -> Act:
     async def act(client: Client, name: str) -> None:
-        await client.patch(by_kind("v1", "Node"), name, {"metadata": {"annotations": {FAILED: value}}})
+        await client.patch(NODES, name, {"metadata": {"annotations": {FAILED: value}}})
 
     return act
 

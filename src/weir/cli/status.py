@@ -15,7 +15,7 @@ from weir.cli._options import output_option
 from weir.client.http import connect
 from weir.client.kubeconfig import load
 from weir.exit_codes import FINDINGS, FINE
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, PODS
 from weir.output import emit, say
 
 SCHEMA = "weir.status/v1"
@@ -51,8 +51,8 @@ async def _look(kubeconfig: Path) -> dict[str, Any]:
     """Return where the cluster is and how its nodes and pods are."""
     client = connect(kubeconfig, user_agent="weir-status")
     try:
-        nodes = (await client.list(by_kind("v1", "Node"))).documents()
-        pods = (await client.list(by_kind("v1", "Pod"))).documents()
+        nodes = (await client.list(NODES)).documents()
+        pods = (await client.list(PODS)).documents()
     finally:
         await client.close()
     phases = Counter(pod["status"].get("phase", "Unknown") for pod in pods)

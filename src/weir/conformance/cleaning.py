@@ -15,11 +15,8 @@ from weir import errors
 from weir.client.api import Client
 from weir.conformance.renaming import LABEL
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, LEASES, NAMESPACES, PODS
 
-NAMESPACES: Final = by_kind("v1", "Namespace")
-PODS: Final = by_kind("v1", "Pod")
-LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 PATIENCE_SECONDS: Final = 90.0
 GLANCE_SECONDS: Final = 0.3

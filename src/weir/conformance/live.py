@@ -32,7 +32,7 @@ from weir.clock import RealClock
 from weir.conformance.renaming import LABEL, STORY, Names
 from weir.controllers.nodes.condition_taints import OWNED
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import KINDS, by_kind, find_kind
+from weir.objects.kinds import KINDS, NAMESPACES, NODES, SERVICE_ACCOUNTS, by_kind, find_kind
 from weir.objects.times import format_time
 from weir.simulation.cluster import ComponentGates
 from weir.simulation.drivers.device_models import DEVICES, read_all
@@ -42,9 +42,6 @@ from weir.taints.notation import parse_taint, taint_document
 
 Listener = Callable[[Document | None, Document | None], None]
 T = TypeVar("T")
-NODES: Final = by_kind("v1", "Node")
-NAMESPACES: Final = by_kind("v1", "Namespace")
-ACCOUNTS: Final = by_kind("v1", "ServiceAccount")
 GLANCE_SECONDS: Final = 0.1
 #: How long a namespace may take to get the account that pods of it run as; without that admission there is none.
 ACCOUNT_SECONDS: Final = 5.0
@@ -147,7 +144,7 @@ class Bridge:
 async def wait_for_account(client: Client, namespace: str) -> None:
     """Return when pods can be created in a new namespace."""
     deadline = time.monotonic() + ACCOUNT_SECONDS
-    while await client.find(ACCOUNTS, "default", namespace) is None and time.monotonic() < deadline:
+    while await client.find(SERVICE_ACCOUNTS, "default", namespace) is None and time.monotonic() < deadline:
         await asyncio.sleep(GLANCE_SECONDS)
 
 

@@ -28,21 +28,13 @@ from weir.clock import RealClock
 from weir.conformance.cleaning import clean, empty
 from weir.conformance.features import offers, served_versions
 from weir.conformance.isolation import documents_of, isolation_problem
-from weir.conformance.live import (
-    NAMESPACES,
-    NODES,
-    Bridge,
-    LiveCluster,
-    RightsMissing,
-    Stopped,
-    wait_for_account,
-)
+from weir.conformance.live import Bridge, LiveCluster, RightsMissing, Stopped, wait_for_account
 from weir.conformance.renaming import LABEL, Names, names_of, namespaces_of
 from weir.conformance.results import Difference, Offer, Report, Result, Verdict
 from weir.gates import ALL_FEATURES
 from weir.install.checks import SELF_REVIEWS, listed, may
 from weir.lowering.webhooks import MUTATING_CONFIGURATION
-from weir.objects.kinds import by_kind, find_kind
+from weir.objects.kinds import NAMESPACES, NODES, by_kind, find_kind
 from weir.observe.logs import Log
 from weir.simulation.demo.play import Began, Ended, Pace, Passing, perform
 from weir.simulation.demo.story import Story

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.apiserver.admission.attributes import CREATE, POD, PRIORITY_CLASS, Attributes
+from weir.apiserver.admission.attributes import CREATE, Attributes
 from weir.apiserver.admission.chain import Chain, Settings
 from weir.apiserver.auth.authn import User
 from weir.apiserver.strategies.core.pod import PodStrategy
@@ -30,7 +30,7 @@ from weir.objects import defaults
 from weir.objects.core import Pod, ViewError, read
 from weir.objects.document import check
 from weir.objects.kind import Kind
-from weir.objects.kinds import find_kind
+from weir.objects.kinds import PODS, PRIORITY_CLASSES, find_kind
 from weir.taints.operators import find_comparison
 from weir.validate import validate, validate_served
 from weir.world import World
@@ -79,7 +79,7 @@ class Admission:
         problems = [*refused_fields(subject, self._gates)]
         document = subject.pod_document()
         try:
-            document, _ = check(deepcopy(document), POD)
+            document, _ = check(deepcopy(document), PODS)
         except (DecodeError, BadRequest):  # a fragment that no server could read: judged as it is
             return Admitted(plain, document, tuple(problems))
         document.setdefault("spec", {})
@@ -91,10 +91,10 @@ class Admission:
             absent.add("ResourceQuota")
         chain = self._chain(frozenset(absent))
         metadata = document.setdefault("metadata", {})
-        defaults.default(document, POD)
+        defaults.default(document, PODS)
         attributes = Attributes(
             CREATE,
-            POD,
+            PODS,
             namespace=str(metadata.get("namespace") or "default"),
             name=str(metadata.get("name") or ""),
             object=document,
@@ -103,9 +103,9 @@ class Admission:
         )
         try:
             chain.mutate(attributes)
-            PodStrategy().prepare_create(POD, document, self)
+            PodStrategy().prepare_create(PODS, document, self)
             if subject.strict and not problems:
-                problems += map(str, validate_served(document, None, POD, self._gates))
+                problems += map(str, validate_served(document, None, PODS, self._gates))
             chain.validate(attributes)
         except ApiError as error:
             problems.append(error.message)
@@ -221,7 +221,7 @@ class WorldReader:
     def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         documents = self._world.documents.get(kind.kind, {})
         found = documents.get(f"{namespace}/{name}" if kind.namespaced else name)
-        if found is None and kind is PRIORITY_CLASS:
+        if found is None and kind is PRIORITY_CLASSES:
             return _SYSTEM_CLASSES.get(name)
         return found
 
@@ -237,7 +237,7 @@ class WorldReader:
     def follow(
         self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]
     ) -> _Settled:
-        if kind is POD:
+        if kind is PODS:
             for pod in self._world.pods_like(lambda pod: (pod.metadata.namespace or "default") == namespace):
                 changed(pod.metadata.name, msgspec.to_builtins(pod))
         return _Settled()

@@ -24,7 +24,7 @@ from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence
 from weir.gates import Gates
 from weir.objects.core import Pod
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, RESOURCE_QUOTAS
 from weir.objects.pod_resources import read_amounts
 from weir.objects.quota_usage import in_scope, usage_of
 from weir.scheduler.cycle import Engine
@@ -32,7 +32,6 @@ from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.values.quantity import parse_quantity
 from weir.world import World
 
-_POD: Final = by_kind("v1", "Pod")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 #: Filters by which the DaemonSet controller chooses its nodes; what else refuses keeps a pod waiting.
 _CHOOSING: Final = frozenset({"NodeName", "TaintToleration", "NodeAffinity"})
@@ -292,10 +291,10 @@ class _Rows:
         room, said = 10**9, ""
         document = dict(self._admitted.document)
         reader = Admission(self._world, self._gates).reader
-        quotas = reader.list_now(by_kind("v1", "ResourceQuota"), self._subject.namespace)
+        quotas = reader.list_now(RESOURCE_QUOTAS, self._subject.namespace)
         if not quotas or not document:
             return room, said
-        usage = usage_of(_POD, document)
+        usage = usage_of(PODS, document)
         pods = [
             msgspec.to_builtins(pod)
             for pod in self._world.pods_like(
@@ -303,7 +302,7 @@ class _Rows:
             )
         ]
         for quota in quotas:
-            if not in_scope(quota, _POD, document):
+            if not in_scope(quota, PODS, document):
                 continue
             for name, hard in sorted(read_amounts((quota.get("spec") or {}).get("hard")).items()):
                 each = usage.get(name)
@@ -311,8 +310,8 @@ class _Rows:
                     continue
                 used = _ZERO
                 for pod in pods:
-                    if in_scope(quota, _POD, pod):
-                        used = used + usage_of(_POD, pod).get(name, _ZERO)
+                    if in_scope(quota, PODS, pod):
+                        used = used + usage_of(PODS, pod).get(name, _ZERO)
                 left = max(int(((hard - used).as_float() + 1e-9) // each.as_float()), 0)
                 if left < room:
                     quota_name = (quota.get("metadata") or {}).get("name")

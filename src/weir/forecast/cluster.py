@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from weir.controllers.catalog import choose
 from weir.controllers.nodes.lifecycle import NodeLifecycle
@@ -24,7 +24,7 @@ from weir.forecast.scheduler import ForecastScheduler
 from weir.forecast.timeline import Timeline
 from weir.forecast.views import Views, follow
 from weir.gates import Gates
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, PODS, by_kind
 from weir.scheduler.pod_class import SeatedPods
 from weir.selectors.labels import parse
 from weir.simulation.kubelet.behaviour import Life
@@ -33,8 +33,6 @@ from weir.simulation.named_kinds import kind_called
 
 Document = dict[str, Any]
 Observer = Callable[[datetime, Document | None, Document | None], None]
-PODS: Final = by_kind("v1", "Pod")
-NODES: Final = by_kind("v1", "Node")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from weir.controllers.runtime.actions import (
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.expectations import is_deleting
-from weir.controllers.runtime.listers import PODS, Listers, controllers_of
+from weir.controllers.runtime.listers import Listers, controllers_of
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import disruption_target
 from weir.controllers.runtime.worker import CreateBackoff, only_after_success
@@ -42,7 +42,7 @@ from weir.forecast.timeline import Timeline
 from weir.forecast.views import follow
 from weir.forecast.work_queue import WorkQueue
 from weir.objects.kind import Kind
-from weir.objects.kinds import hub_of
+from weir.objects.kinds import PODS, hub_of
 from weir.observe.logs import Log
 
 Document = dict[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from weir import errors
 from weir.client.cache import Cache, ObjectKey
@@ -22,18 +22,17 @@ from weir.forecast.views import Views
 from weir.forecast.work_queue import WorkQueue
 from weir.gates import Gates
 from weir.objects.core import Pod
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, PODS
 from weir.objects.times import format_time
 from weir.observe.logs import Log
 from weir.simulation.kubelet.admit import admit_scheduled, admit_system
 from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import is_off
-from weir.simulation.kubelet.pod_worker import PODS, PodKey, PodWorker, grace_of, pod_key
+from weir.simulation.kubelet.pod_worker import PodKey, PodWorker, grace_of, pod_key
 from weir.taints.expression import Expressions
 
 Document = dict[str, Any]
-NODES: Final = by_kind("v1", "Node")
 
 
 class _BoundPods:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.forecast.objects import Objects
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CONFIG_MAPS, SECRETS
 from weir.simulation.kubelet.behaviour import PREFIX, Behaviour, Life
 from weir.simulation.kubelet.container_lifecycle import Ending
 from weir.simulation.kubelet.pod_lifecycle import PodLife
@@ -24,7 +24,7 @@ from weir.simulation.kubelet.pod_status import status_of
 from weir.simulation.kubelet.references import references
 
 Document = dict[str, Any]
-_REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
+_REFERRED: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 _MOST_STEPS: Final = 64
 _MOST_SHARED: Final = 65_536
 #: The parts of a spec that the life of a pod is made from, and those that forbid working it out beforehand.

@@ -18,7 +18,7 @@ from weir import errors
 from weir.apiserver import documents
 from weir.apiserver.admission.chain import Chain
 from weir.apiserver.auth.authn import User
-from weir.apiserver.bootstrap.objects import NAMESPACES, PRIORITIES
+from weir.apiserver.bootstrap.objects import PRIORITIES, SYSTEM_NAMESPACES
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
@@ -34,7 +34,6 @@ from weir.apiserver.registry.object_write import (
     new_uid,
 )
 from weir.apiserver.registry.pod_subresources import (
-    BUDGET,
     EVICTED,
     assign,
     check_budget,
@@ -54,14 +53,21 @@ from weir.forecast.timeline import Timeline
 from weir.gates import Gates
 from weir.objects.document import copied
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind, hub_of
+from weir.objects.kinds import (
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    by_kind,
+    hub_of,
+)
 from weir.objects.times import format_time
 from weir.store import KeyValue
 from weir.values.names import generate_name, name_suffix
 
 Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
-PODS: Final = by_kind("v1", "Pod")
 _USER: Final = User("weir:forecast")
 #: Pods that share a status change it one after the other, at one instant; later nothing asks for what became of it.
 MOST_STATUSES: Final = 1_024
@@ -441,7 +447,7 @@ class Objects:
         labels = pod["metadata"].get("labels") or {}
         budgets = [
             each
-            for key, each in self.of(BUDGET).items()
+            for key, each in self.of(POD_DISRUPTION_BUDGETS).items()
             if key.namespace == namespace and selects(each, labels)
         ]
         if not budgets:
@@ -459,16 +465,16 @@ class Objects:
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
         status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: self.now}
-        self._store(BUDGET, budget)
+        self._store(POD_DISRUPTION_BUDGETS, budget)
 
 
 def first_objects() -> Iterator[tuple[Kind, Document]]:
     """Yield what every cluster has from its start and pods may need."""
-    for name in NAMESPACES:
-        yield by_kind("v1", "Namespace"), {"metadata": {"name": name}, "status": {"phase": "Active"}}
-        yield by_kind("v1", "ServiceAccount"), {"metadata": {"name": "default", "namespace": name}}
+    for name in SYSTEM_NAMESPACES:
+        yield NAMESPACES, {"metadata": {"name": name}, "status": {"phase": "Active"}}
+        yield SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": name}}
     for each in PRIORITIES:
-        yield by_kind("scheduling.k8s.io/v1", "PriorityClass"), {**each, "metadata": dict(each["metadata"])}
+        yield PRIORITY_CLASSES, {**each, "metadata": dict(each["metadata"])}
 
 
 def key_of(document: Document) -> ObjectKey:

@@ -19,6 +19,7 @@ from weir.forecast.timeline import Timeline
 from weir.gates import Gates
 from weir.objects.core import Pod, View, read
 from weir.objects.kind import Kind
+from weir.objects.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from weir.observe.logs import Log
 from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
@@ -30,9 +31,8 @@ from weir.scheduler.pod_class import SeatedPods
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption_eviction import Budget
 from weir.scheduler.queue import QueuedPod
-from weir.scheduler.run import BUDGETS, NAMESPACES, NODES
 from weir.scheduler.schedule_one import ScheduleOne
-from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.scheduler.status_reporter import StatusReporter
 from weir.taints.expression import Expressions
 
 Document = dict[str, Any]
@@ -71,13 +71,13 @@ class ForecastScheduler(ScheduleOne):
             "nodes": Informer(client, NODES, timeline, bytes),
             "pods": Informer(client, PODS, timeline, bytes),
             "namespaces": Informer(client, NAMESPACES, timeline, bytes),
-            "budgets": Informer(client, BUDGETS, timeline, bytes),
+            "budgets": Informer(client, POD_DISRUPTION_BUDGETS, timeline, bytes),
             **self.state.informers.informers,
         }
         self._awake = self._ticking = False
         for node, pods in seats.items():
             self.state.table.expect_pods(node, pods)
-        own: dict[Kind, type[View]] = {NAMESPACES: Namespace, BUDGETS: Budget}
+        own: dict[Kind, type[View]] = {NAMESPACES: Namespace, POD_DISRUPTION_BUDGETS: Budget}
         for informer in self.informers.values():
             assert isinstance(informer.kind, Kind)
             if informer.kind in shared:

@@ -23,7 +23,7 @@ from weir.install.manifests import Installation, InstallError
 from weir.install.rights import CERTIFICATES
 from weir.lowering.names import OPERATOR
 from weir.lowering.webhooks import origin, path_secret
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DEPLOYMENTS, PODS, SECRETS, by_kind
 from weir.operator import path_secrets
 from weir.operator.credentials import CONFIGURATIONS
 from weir.operator.path_secrets import PathSecrets
@@ -39,9 +39,6 @@ _CANNOT_START: Final = frozenset(
     }
 )  # fmt: skip
 _LOOK_SECONDS: Final = 0.5
-_PODS: Final = by_kind("v1", "Pod")
-_SECRETS: Final = by_kind("v1", "Secret")
-_DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
 
 Document = dict[str, Any]
 
@@ -127,7 +124,7 @@ async def _open(client: Client, configuration: Document) -> Document:
 
 async def rotate_path(client: Client, clock: Clock, namespace: str) -> str:
     """Make a new path secret; return what will come of it. Raises InstallError where no operator keeps secrets."""
-    secret = await client.find(_SECRETS, CERTIFICATES, namespace)
+    secret = await client.find(SECRETS, CERTIFICATES, namespace)
     found = PathSecrets.read((secret or {}).get("data"))
     if secret is None or found is None:
         raise InstallError(f"secret {namespace}/{CERTIFICATES} holds no path secret: does the operator run?")
@@ -135,7 +132,7 @@ async def rotate_path(client: Client, clock: Clock, namespace: str) -> str:
     if made is found:
         return "the path secret was made a moment ago, and is not in use yet: nothing was changed"
     try:
-        await client.update(_SECRETS, {**secret, "data": {**secret["data"], **made.data()}})
+        await client.update(SECRETS, {**secret, "data": {**secret["data"], **made.data()}})
     except errors.Conflict:
         raise InstallError("the operator wrote the secret in the same moment: try again") from None
     settled, overlap = (
@@ -213,7 +210,7 @@ async def _until(
 
 async def _stuck(client: Client, installation: Installation) -> str:
     """Return why a pod of the Deployment cannot start, or ""."""
-    pods = await client.list(_PODS, installation.namespace)
+    pods = await client.list(PODS, installation.namespace)
     for pod in pods.documents():
         owners: Document = (pod["metadata"].get("ownerReferences") or ({},))[0]
         if not str(owners.get("name") or "").startswith(f"{OPERATOR}-"):
@@ -231,7 +228,7 @@ async def _stuck(client: Client, installation: Installation) -> str:
 
 
 async def _is_available(client: Client, installation: Installation) -> bool:
-    found = await client.find(_DEPLOYMENTS, OPERATOR, installation.namespace) or {}
+    found = await client.find(DEPLOYMENTS, OPERATOR, installation.namespace) or {}
     status = found.get("status") or {}
     current = status.get("observedGeneration", 0) >= (found.get("metadata") or {}).get("generation", 0)
     wanted = installation.replicas
@@ -244,7 +241,7 @@ async def _is_available(client: Client, installation: Installation) -> bool:
 
 async def _has_credentials(client: Client, installation: Installation) -> bool:
     """Return whether the operator has filled its Secret."""
-    secret = await client.find(_SECRETS, CERTIFICATES, installation.namespace)
+    secret = await client.find(SECRETS, CERTIFICATES, installation.namespace)
     return PathSecrets.read((secret or {}).get("data")) is not None
 
 

@@ -14,7 +14,6 @@ from weir.objects.kinds import by_kind
 
 _MOST_NAMES: Final = 3
 SELF_REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview")
-REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SubjectAccessReview")
 
 
 class Verdict(enum.Enum):

@@ -16,7 +16,7 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client
 from weir.clock import Clock
-from weir.install.checks import REVIEWS, Check, Verdict, ask_all, listed, may, milliseconds, one_line
+from weir.install.checks import Check, Verdict, ask_all, listed, may, milliseconds, one_line
 from weir.install.rights import CERTIFICATES, RIGHTS, Right
 from weir.lowering.key_rules import MOST_VALUES
 from weir.lowering.names import GATE, NAMESPACE, OPERATOR, SENTINEL, marked_hash
@@ -32,7 +32,15 @@ from weir.lowering.webhooks import (
     own_user,
     path_secret,
 )
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    NODES,
+    PODS,
+    SECRETS,
+    SUBJECT_ACCESS_REVIEWS,
+    by_kind,
+)
 from weir.operator.certificates import Certificates
 from weir.operator.credentials import CONFIGURATIONS
 from weir.operator.native import has_numeric
@@ -42,12 +50,7 @@ _CONFIRM_SECONDS: Final = 10.0
 _SLOW_CONFIRM_SECONDS: Final = 1.0
 _GRACE: Final = "--grace-seconds="
 
-_PODS: Final = by_kind("v1", "Pod")
-_NODES: Final = by_kind("v1", "Node")
-_SECRETS: Final = by_kind("v1", "Secret")
 _POLICIES: Final = by_kind("networking.k8s.io/v1", "NetworkPolicy")
-_DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
-_SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 _HOOKS: Final = (
     (CONFIGURATIONS["MutatingWebhookConfiguration"], MUTATING_CONFIGURATION),
     (CONFIGURATIONS["ValidatingWebhookConfiguration"], VALIDATING_CONFIGURATION),
@@ -70,7 +73,7 @@ class Health:
     async def grace_seconds(self) -> int | None:
         """Return how long grace entries last where the installation says so; None when the operator decides."""
         try:
-            found = await self._client.find(_DEPLOYMENTS, OPERATOR, self._namespace)
+            found = await self._client.find(DEPLOYMENTS, OPERATOR, self._namespace)
         except errors.ApiError:  # the operator's own line says what is missing
             return None
         spec = (((found or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
@@ -99,7 +102,7 @@ class Health:
 
     async def _operator(self) -> Check:
         name = "operator"
-        found = await self._client.find(_DEPLOYMENTS, OPERATOR, self._namespace)
+        found = await self._client.find(DEPLOYMENTS, OPERATOR, self._namespace)
         if found is None:
             url = await self._url()
             if url:
@@ -147,7 +150,7 @@ class Health:
             for resource, verb, names in _asked_of(right)
             if not await may(
                 self._client,
-                REVIEWS,
+                SUBJECT_ACCESS_REVIEWS,
                 verb,
                 right.group,
                 resource,
@@ -175,7 +178,7 @@ class Health:
                 "the API server does not yet trust the hooks: the operator has not written its authority",
                 "see whether the operator runs and what it logs",
             )
-        secret = await self._client.find(_SECRETS, CERTIFICATES, self._namespace)
+        secret = await self._client.find(SECRETS, CERTIFICATES, self._namespace)
         found = Certificates.read((secret or {}).get("data"))
         if found is None:
             return Check(
@@ -203,7 +206,7 @@ class Health:
     async def _callers(self) -> Check:
         """Check that the hooks are called by a path that only the API server knows, and who may connect."""
         name = "callers"
-        secret = await self._client.find(_SECRETS, CERTIFICATES, self._namespace)
+        secret = await self._client.find(SECRETS, CERTIFICATES, self._namespace)
         paths = PathSecrets.read((secret or {}).get("data"))
         used: set[str] = set()
         for kind, configuration in _HOOKS:
@@ -238,7 +241,7 @@ class Health:
         probe["spec"]["tolerations"] = [{"operator": "CEL", "value": f"taint.key == '{PROBE_KEY}'"}]
         began = self._clock.monotonic()
         try:
-            answer = await self._client.create(_PODS, probe, self._namespace, dry_run=True)
+            answer = await self._client.create(PODS, probe, self._namespace, dry_run=True)
         except errors.ApiError as error:
             return _unreached("hook", error)
         took = self._clock.monotonic() - began
@@ -275,7 +278,7 @@ class Health:
                 "failurePolicy is not Fail: while the operator is away, pods are wrongly evicted",
                 "weir install again",
             )
-        nodes = (await self._client.list(_NODES, limit=1)).documents()
+        nodes = (await self._client.list(NODES, limit=1)).documents()
         if not nodes:
             return Check(name, Verdict.NOTE, "there is no node to try it with")
         node = nodes[0]
@@ -284,7 +287,7 @@ class Health:
         began = self._clock.monotonic()
         try:
             await self._client.patch(
-                _NODES, node["metadata"]["name"], {"spec": {"taints": [*taints, probe]}}, dry_run=True
+                NODES, node["metadata"]["name"], {"spec": {"taints": [*taints, probe]}}, dry_run=True
             )
         except errors.ApiError as error:
             return _unreached(name, error)
@@ -295,7 +298,7 @@ class Health:
 
     async def _confirm(self) -> Check:
         name = "confirm"
-        pod = await self._client.find(_PODS, SENTINEL, self._namespace)
+        pod = await self._client.find(PODS, SENTINEL, self._namespace)
         if pod is None:
             return Check(
                 name,
@@ -314,7 +317,7 @@ class Health:
         }
         began = self._clock.monotonic()
         with suppress(errors.Conflict):  # the operator counted meanwhile: its count is as good
-            await self._client.patch(_PODS, SENTINEL, patch, self._namespace, subresource="status")
+            await self._client.patch(PODS, SENTINEL, patch, self._namespace, subresource="status")
         while not is_reached(await self._shown(pod["metadata"]["uid"]), counter_of(ip)):
             if self._clock.monotonic() - began > _CONFIRM_SECONDS:
                 return Check(
@@ -336,7 +339,7 @@ class Health:
 
     async def _shown(self, uid: str) -> int:
         listed = await self._client.list(
-            _SLICES, self._namespace, label_selector=f"kubernetes.io/service-name={SENTINEL}"
+            ENDPOINT_SLICES, self._namespace, label_selector=f"kubernetes.io/service-name={SENTINEL}"
         )
         return max(
             (
@@ -353,7 +356,7 @@ class Health:
         native = await has_numeric(self._client, self._namespace)
         nodes = {
             each["metadata"]["name"]: triples_of(each)
-            for each in (await self._client.list(_NODES)).documents()
+            for each in (await self._client.list(NODES)).documents()
         }
         every = Table(dict.fromkeys(each for of_node in nodes.values() for each in of_node))
         lowered = 0
@@ -361,7 +364,7 @@ class Health:
         held: list[str] = []
         full: list[str] = []
         many: list[str] = []
-        async for page in self._client.pages(_PODS):
+        async for page in self._client.pages(PODS):
             for pod in page.documents():
                 state = _state(pod, nodes, every, native)
                 if state is None:

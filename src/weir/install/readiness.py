@@ -15,13 +15,12 @@ import msgspec
 from weir.client.api import Client
 from weir.install.checks import SELF_REVIEWS, Check, Verdict, ask_all, listed, may
 from weir.lowering.names import NAMESPACE
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NAMESPACES
 from weir.operator.control_plane import managers
 from weir.operator.native import has_numeric
 
 #: matchConditions and scheduling gates are stable from here on.
 OLDEST: Final = 30
-_NAMESPACES: Final = by_kind("v1", "Namespace")
 
 #: What whoever installs has to be able to make.
 _TO_MAKE: Final = (
@@ -65,7 +64,7 @@ class Readiness:
         return Check("server", Verdict.FINE, f"{version} (1.{OLDEST} or newer is needed)")
 
     async def _operators(self) -> Check:
-        place = self._namespace if await self._client.find(_NAMESPACES, self._namespace) else "default"
+        place = self._namespace if await self._client.find(NAMESPACES, self._namespace) else "default"
         if await has_numeric(self._client, place):
             says = "Gt and Lt are the cluster's own and are left alone; SemVer and CEL are lowered"
         else:

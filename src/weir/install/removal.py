@@ -21,9 +21,8 @@ from weir.install.manifests import LABELS, Installation, documents
 from weir.lowering.names import GATE, NAMESPACE
 from weir.lowering.originals import extended_entries, is_lowered, raised
 from weir.lowering.tolerations import read_entry
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, by_kind
 
-_PODS: Final = by_kind("v1", "Pod")
 _WORKLOADS: Final = (
     ("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"),
     ("batch/v1", "CronJob"), ("v1", "ReplicationController"),
@@ -59,7 +58,7 @@ async def plan(client: Client, namespace: str = NAMESPACE) -> Plan:
             for each in page.documents():
                 workloads += _depends({"kind": name, **each})
     lowered, held = 0, []
-    async for page in client.pages(_PODS):
+    async for page in client.pages(PODS):
         for pod in page.documents():
             lowered += is_lowered({"kind": "Pod", **pod})
             if any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ()):
@@ -97,7 +96,7 @@ async def remove(client: Client, plan: Plan) -> AsyncIterator[str]:
 async def _held(client: Client) -> list[tuple[str, str]]:
     """Return the pods that weir holds, now that it holds no new ones."""
     found = []
-    async for page in client.pages(_PODS):
+    async for page in client.pages(PODS):
         for pod in page.documents():
             if any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ()):
                 found.append((pod["metadata"]["namespace"], pod["metadata"]["name"]))
@@ -106,14 +105,14 @@ async def _held(client: Client) -> list[tuple[str, str]]:
 
 async def _let_go(client: Client, namespace: str, name: str) -> bool:
     """Remove weir's gate from a pod; False when the operator, or its end, was faster."""
-    pod = await client.find(_PODS, name, namespace)
+    pod = await client.find(PODS, name, namespace)
     gates = ((pod or {}).get("spec") or {}).get("schedulingGates") or []
     for number, gate in enumerate(gates):
         if gate.get("name") == GATE:
             path = f"/spec/schedulingGates/{number}"
             patch = [{"op": "test", "path": f"{path}/name", "value": GATE}, {"op": "remove", "path": path}]
             try:
-                await client.patch(_PODS, name, patch, namespace, patch_type=JSON_PATCH, read=False)
+                await client.patch(PODS, name, patch, namespace, patch_type=JSON_PATCH, read=False)
             except (errors.NotFound, errors.Invalid):
                 return False
             return True
@@ -122,7 +121,7 @@ async def _let_go(client: Client, namespace: str, name: str) -> bool:
 
 async def _others(client: Client, namespace: str) -> list[str]:
     """Return the pods of a namespace that are not weir's."""
-    found = (await client.list(_PODS, namespace)).documents()
+    found = (await client.list(PODS, namespace)).documents()
     return [f"pod/{each['metadata']['name']}" for each in found if not _is_own(each)]
 
 

@@ -494,3 +494,33 @@ def group_versions(group: str, version: str) -> list[Kind]:
     return sorted(
         (k for k in KINDS if k.plural and (k.group, k.version) == (group, version)), key=lambda k: k.plural
     )
+
+
+# ── kinds that code is about ──
+
+CERTIFICATE_SIGNING_REQUESTS: Final = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")
+CLUSTER_TRUST_BUNDLES: Final = by_kind("certificates.k8s.io/v1", "ClusterTrustBundle")
+CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
+CUSTOM_RESOURCE_DEFINITIONS: Final = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+DAEMON_SETS: Final = by_kind("apps/v1", "DaemonSet")
+DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
+ENDPOINTS: Final = by_kind("v1", "Endpoints")
+ENDPOINT_SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+NAMESPACES: Final = by_kind("v1", "Namespace")
+NODES: Final = by_kind("v1", "Node")
+PERSISTENT_VOLUMES: Final = by_kind("v1", "PersistentVolume")
+PERSISTENT_VOLUME_CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+PODS: Final = by_kind("v1", "Pod")
+POD_CERTIFICATE_REQUESTS: Final = by_kind("certificates.k8s.io/v1", "PodCertificateRequest")
+POD_DISRUPTION_BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
+PRIORITY_CLASSES: Final = by_kind("scheduling.k8s.io/v1", "PriorityClass")
+REPLICA_SETS: Final = by_kind("apps/v1", "ReplicaSet")
+RESOURCE_CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
+RESOURCE_QUOTAS: Final = by_kind("v1", "ResourceQuota")
+RESOURCE_SLICES: Final = by_kind("resource.k8s.io/v1", "ResourceSlice")
+SECRETS: Final = by_kind("v1", "Secret")
+SERVICES: Final = by_kind("v1", "Service")
+SERVICE_ACCOUNTS: Final = by_kind("v1", "ServiceAccount")
+STORAGE_CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
+SUBJECT_ACCESS_REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SubjectAccessReview")

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 from weir.objects.pod_resources import Amounts, is_best_effort, is_extended_resource, pod_total
 from weir.values.quantity import find_quantity, parse_quantity
 
-POD = by_kind("v1", "Pod")
-PERSISTENT_VOLUME_CLAIM = by_kind("v1", "PersistentVolumeClaim")
 CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
 ONE = parse_quantity("1")
 MOST_DEVICES = 32  # of a claim: what a request for all of them counts as
@@ -36,12 +34,12 @@ _PLAIN = ("cpu", "memory", "ephemeral-storage")
 
 def usage_of(kind: Kind, document: Mapping[str, Any]) -> Amounts:
     """Return what *document* uses, under every name a quota may call it by."""
-    if kind is POD:
+    if kind is PODS:
         return _pod_usage(document)
     used: Amounts = {f"count/{kind.plural}.{kind.group}" if kind.group else f"count/{kind.plural}": ONE}
     if not kind.group and kind.plural in COUNTED:
         used[kind.plural] = ONE
-    if kind is PERSISTENT_VOLUME_CLAIM:
+    if kind is PERSISTENT_VOLUME_CLAIMS:
         _add_claim(used, document)
     elif kind.kind == "Service":
         _add_service(used, document.get("spec") or {})
@@ -125,9 +123,9 @@ def in_scope(quota: Mapping[str, Any], kind: Kind, document: Mapping[str, Any]) 
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if not scopes:
         return True
-    if kind is PERSISTENT_VOLUME_CLAIM:
+    if kind is PERSISTENT_VOLUME_CLAIMS:
         return all(_claim_scope_matches(scope, document) for scope in scopes)
-    return kind is POD and all(_scope_matches(scope, document.get("spec") or {}) for scope in scopes)
+    return kind is PODS and all(_scope_matches(scope, document.get("spec") or {}) for scope in scopes)
 
 
 def _claim_scope_matches(scope: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.client.api import Client
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import ENDPOINT_SLICES, PODS
 
 #: The controllers whose common view of pods the confirm step rests on.
 TOGETHER: Final = ("taint-eviction-controller", "endpoint-slice-controller")
 #: The EndpointSlice in which the API servers write their own addresses.
 API_SERVERS: Final = "kubernetes"
-_PODS: Final = by_kind("v1", "Pod")
-_SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Managers:
 async def managers(client: Client) -> Managers:
     """Return what is seen of kube-controller-manager. Raises ApiError, Unreachable."""
     found = await client.list(
-        _PODS, "kube-system", label_selector="component=kube-controller-manager", limit=5
+        PODS, "kube-system", label_selector="component=kube-controller-manager", limit=5
     )
     lists = [_controllers_of(pod) for pod in found.documents()]
     return Managers(
@@ -43,7 +41,7 @@ async def managers(client: Client) -> Managers:
 
 async def api_servers(client: Client) -> int:
     """Return how many API servers say that they are there; 0 when nobody can tell. Raises ApiError, Unreachable."""
-    found = await client.find(_SLICES, API_SERVERS, "default")
+    found = await client.find(ENDPOINT_SLICES, API_SERVERS, "default")
     return len(
         {
             address

@@ -24,7 +24,7 @@ from weir.lowering.names import OPERATOR, is_synthetic
 from weir.lowering.node_labels import LabelRules, RunsHere
 from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES
 from weir.observe.logs import Log
 from weir.operator.aside import Turns, takes_long
 from weir.operator.coalesced import Coalesced
@@ -37,7 +37,6 @@ from weir.operator.pending import PendingPods
 from weir.operator.rules import Rules
 from weir.operator.views import LoweredPod
 
-NODES: Final = by_kind("v1", "Node")
 #: Releases at once: enough to keep an API server busy, and few enough that a bulk of pods is created beside them.
 WORKERS: Final = 8
 #: Everything else at once. It waits in a queue of its own: a rule that is new or a start concerns every node.

@@ -33,7 +33,7 @@ from weir.clock import Clock
 from weir.errors import WeirError
 from weir.lowering.webhooks import addressed, is_addressed
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import SECRETS, by_kind
 from weir.operator import path_secrets
 from weir.operator.certificates import CertificateError, Certificates, renewed
 from weir.operator.path_secrets import PathSecrets
@@ -46,7 +46,6 @@ RETRY_SECONDS: Final = 1.0
 ROTATE_AT_START: Final = timedelta(minutes=10)
 _TRIES: Final = 5
 
-_SECRETS: Final = by_kind("v1", "Secret")
 CONFIGURATIONS: Final[Mapping[str, Kind]] = {
     kind: by_kind("admissionregistration.k8s.io/v1", kind)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -147,7 +146,7 @@ class Credentials:
 
     def _watched(self, changed: asyncio.Event) -> list[Informer[_Changed]]:
         decode = msgspec.json.Decoder(_Changed).decode
-        named = [(_SECRETS, self._secret, self._namespace)]
+        named = [(SECRETS, self._secret, self._namespace)]
         named += [(kind, name, "") for kind, name in self._configurations]
         informers = [
             Informer(
@@ -178,7 +177,7 @@ class Credentials:
 
     async def _settled(self) -> tuple[Certificates | None, PathSecrets]:
         for _ in range(_TRIES):
-            secret = await self._client.find(_SECRETS, self._secret, self._namespace)
+            secret = await self._client.find(SECRETS, self._secret, self._namespace)
             if secret is None:
                 raise CertificateError(
                     f"secret {self._namespace}/{self._secret} is not there: run weir install again, which makes it"
@@ -194,7 +193,7 @@ class Credentials:
                 return certificates, paths
             made = {**(certificates.data() if certificates is not None else {}), **paths.data()}
             try:
-                await self._client.update(_SECRETS, {**secret, "data": {**(data or {}), **made}})
+                await self._client.update(SECRETS, {**secret, "data": {**(data or {}), **made}})
             except errors.Conflict:  # another replica was faster: its answer counts
                 continue
             return certificates, paths

@@ -32,14 +32,13 @@ from weir.lowering.tolerations import (
 )
 from weir.lowering.triples import Triple
 from weir.lowering.webhooks import LAST_APPLIED
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS
 from weir.operator.aside import Aside, takes_long
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.views import LoweredPod, version_of
 from weir.taints.expression import STOPPED_REASON
 from weir.taints.expression import shared as shared_expressions
 
-PODS: Final = by_kind("v1", "Pod")
 _TRIES: Final = 10
 
 Document = dict[str, Any]

@@ -29,7 +29,7 @@ from weir.lowering.templates import template_of
 from weir.lowering.tolerations import read_originals
 from weir.lowering.triples import Triple, listed, new_triples, triples_of
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DAEMON_SETS, NODES
 from weir.observe.logs import Log
 from weir.operator.aside import Aside, takes_long
 from weir.operator.barrier import Barrier, Busy, NoRoom, TimedOut, Unconfirmed
@@ -55,15 +55,15 @@ class Shown:
 
     async def node(self, request: Mapping[str, Any]) -> Document | None:
         """Return the node whose update *request* announces, or None. Raises ApiError, Unreachable."""
-        return await self._find(by_kind("v1", "Node"), self._nodes, request)
+        return await self._find(NODES, self._nodes, request)
 
     async def named_node(self, name: str) -> Document | None:
         """Return the node *name* as the API server has it now, or None. Raises ApiError, Unreachable."""
-        return await self._client.find(by_kind("v1", "Node"), name) if name else None
+        return await self._client.find(NODES, name) if name else None
 
     async def daemonset(self, request: Mapping[str, Any]) -> Document | None:
         """Return the DaemonSet whose update *request* announces, or None. Raises ApiError, Unreachable."""
-        return await self._find(by_kind("apps/v1", "DaemonSet"), self._daemonsets, request)
+        return await self._find(DAEMON_SETS, self._daemonsets, request)
 
     async def _find(self, kind: Kind, cache: Cache[Document], request: Mapping[str, Any]) -> Document | None:
         metadata = (request.get("oldObject") or {}).get("metadata") or {}

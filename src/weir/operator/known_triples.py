@@ -42,14 +42,13 @@ from weir.lowering.triples import (
     table_data,
     table_key,
 )
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CONFIG_MAPS
 from weir.objects.times import format_micro_time
 from weir.observe.logs import Log
 from weir.operator.coalesced import Coalesced
 from weir.operator.holds import HOLD_SECONDS, RENEW_SECONDS
 from weir.operator.views import version_of
 
-CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
 #: Of a patch: the server keeps no owner for each row, which takes it longer than the rest of a large table.
 _UNTRACKED: Final[dict[str, Any]] = {"managedFields": [{}]}
 

@@ -19,13 +19,13 @@ from weir.client.events import Recorder
 from weir.client.leases import Elector, Leadership, Timing
 from weir.clock import Clock
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DAEMON_SETS, ENDPOINT_SLICES, NODES, PERSISTENT_VOLUMES, PODS
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 from weir.operator.aside import Aside
 from weir.operator.barrier import Barrier
-from weir.operator.controller import NODES, Controller
-from weir.operator.entries import PODS, Entries
+from weir.operator.controller import Controller
+from weir.operator.entries import Entries
 from weir.operator.hooks import Hooks, Shown
 from weir.operator.keys_in_use import KeysInUse
 from weir.operator.known_triples import KnownTriples
@@ -36,12 +36,10 @@ from weir.operator.pending import PendingPods
 from weir.operator.precautions import Precautions
 from weir.operator.refused_pods import RefusedPods
 from weir.operator.rules import Rules, daemon_index, node_index
-from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
+from weir.operator.sentinel import Sentinel
 from weir.operator.stand_by import StandBy
 from weir.operator.views import LoweredPod, pod_decoder
 
-DAEMON_SETS: Final = by_kind("apps/v1", "DaemonSet")
-VOLUMES: Final = by_kind("v1", "PersistentVolume")
 _AGAIN_SECONDS: Final = 1.0
 
 T = TypeVar("T")
@@ -111,7 +109,7 @@ class Operator:
         )
         self._nodes = Informer(client, NODES, clock, _decoder(_Node), seed=seed)
         self._daemonsets = Informer(client, DAEMON_SETS, clock, _decoder(_DaemonSet), seed=seed)
-        self._volumes = Informer(client, VOLUMES, clock, _decoder(_Volume), seed=seed)
+        self._volumes = Informer(client, PERSISTENT_VOLUMES, clock, _decoder(_Volume), seed=seed)
         self._slices = Informer(
             client,
             ENDPOINT_SLICES,

@@ -20,14 +20,11 @@ from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.lowering.names import OPERATOR, SENTINEL
 from weir.lowering.sentinel import address, counter_of, is_reached, sentinel_pod, sentinel_service
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, SERVICES
 from weir.operator.coalesced import Coalesced
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.views import LoweredPod, pod_decoder, version_of
 
-PODS: Final = by_kind("v1", "Pod")
-SERVICES: Final = by_kind("v1", "Service")
-ENDPOINT_SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 _TRIES: Final = 20
 
 Document = dict[str, Any]

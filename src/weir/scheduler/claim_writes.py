@@ -15,16 +15,14 @@ from weir.clock import Clock
 from weir.devices.claims import reserved_for
 from weir.errors import Conflict, InternalError, NotFound, ServiceUnavailable, Timeout, WeirError
 from weir.objects.core import read
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, RESOURCE_CLAIMS
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
 from weir.scheduler.claims import EXTENDED_CLAIM, Claims
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins.claim_reservation import FINALIZER, ClaimBinding, ClaimReservation, Extended
 from weir.scheduler.plugins.extended_resources import claim_document
-from weir.scheduler.status_reporter import PODS
 
-CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 DELETED: Final = "deletion of ResourceClaim completed"
 _TRIES: Final = 5
@@ -66,7 +64,7 @@ async def _create(promise: ClaimReservation, extended: Extended, client: Client)
     document = claim_document(promise.pod, extended.requests)
     namespace = document["metadata"]["namespace"]
     try:
-        return read(ResourceClaim, await client.create(CLAIMS, document, namespace))
+        return read(ResourceClaim, await client.create(RESOURCE_CLAIMS, document, namespace))
     except (WeirError, OSError, TimeoutError) as error:
         raise PluginError(f"create claim for extended resources {namespace}/: {error}") from error
 
@@ -110,7 +108,7 @@ def _doing(binding: ClaimBinding) -> str:
 
 async def _read_again(claim: ResourceClaim, client: Client) -> ResourceClaim:
     try:
-        found = await client.get(CLAIMS, claim.metadata.name, claim.metadata.namespace)
+        found = await client.get(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
     except (Unreachable, InternalError, Timeout, ServiceUnavailable):
         raise
     except (WeirError, OSError, TimeoutError) as error:
@@ -123,7 +121,7 @@ async def _patch(
 ) -> ResourceClaim:
     try:
         return await client.patch(
-            CLAIMS,
+            RESOURCE_CLAIMS,
             claim.metadata.name,
             patch,
             claim.metadata.namespace,
@@ -149,8 +147,8 @@ async def _delete(claim: ResourceClaim, client: Client) -> bool:
         finalizers = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
         if len(finalizers) != len(claim.metadata.finalizers or ()):
             patch = {"metadata": {"uid": claim.metadata.uid, "finalizers": finalizers or None}}
-            await client.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
-        await client.delete(CLAIMS, claim.metadata.name, claim.metadata.namespace)
+            await client.patch(RESOURCE_CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
+        await client.delete(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
     except NotFound:
         return True
     except (WeirError, OSError, TimeoutError):
@@ -163,7 +161,7 @@ async def _deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> b
     status = {"allocation": None, "reservedFor": None, "devices": None}
     try:
         answer = await client.patch(
-            CLAIMS,
+            RESOURCE_CLAIMS,
             claim.metadata.name,
             {"metadata": metadata, "status": status},
             claim.metadata.namespace,
@@ -184,7 +182,7 @@ async def unreserve(promise: ClaimReservation, client: Client, clock: Clock) -> 
         patch = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
         try:
             answer = await client.patch(
-                CLAIMS,
+                RESOURCE_CLAIMS,
                 claim.metadata.name,
                 patch,
                 claim.metadata.namespace,

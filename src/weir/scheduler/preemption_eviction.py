@@ -13,9 +13,10 @@ from weir.client.api import Client
 from weir.clock import Clock
 from weir.errors import ApiError
 from weir.objects.core import LabelSelector, Pod, View
+from weir.objects.kinds import PODS
 from weir.objects.times import format_time
 from weir.scheduler.preemption import DisruptionBudget, Preemption, priority
-from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.scheduler.status_reporter import StatusReporter
 
 _PREEMPTED: Final = "PreemptionByScheduler"
 

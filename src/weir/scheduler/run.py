@@ -22,7 +22,7 @@ from weir.clock import Clock
 from weir.devices.tracker import Problem
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 from weir.observe.process_metrics import publish_features
@@ -34,12 +34,8 @@ from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption_eviction import Budget
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.schedule_one import ScheduleOne
-from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.scheduler.status_reporter import StatusReporter
 from weir.taints.expression import Expressions
-
-NODES = by_kind("v1", "Node")
-NAMESPACES = by_kind("v1", "Namespace")
-BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 
 #: Expressions of one pod are evaluated for so long at a time; what takes longer goes on beside the other pods.
 _EVALUATING_SECONDS: Final = 0.02
@@ -116,7 +112,7 @@ class Scheduler(ScheduleOne):
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
             "namespaces": Informer(client, NAMESPACES, clock, _decoder(Namespace), seed=seed + 2),
-            "budgets": Informer(client, BUDGETS, clock, _decoder(Budget), seed=seed + 3),
+            "budgets": Informer(client, POD_DISRUPTION_BUDGETS, clock, _decoder(Budget), seed=seed + 3),
             **self.state.informers.informers,
         }
 

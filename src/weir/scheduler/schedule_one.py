@@ -22,6 +22,7 @@ from weir.clock import Clock
 from weir.errors import InternalError, ServiceUnavailable, Timeout, WeirError
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.objects.kinds import PODS
 from weir.objects.resource import ResourceClaim
 from weir.observe.logs import Log
 from weir.scheduler.claim_writes import deallocate
@@ -38,7 +39,7 @@ from weir.scheduler.preemption import NoPreemption, preempt, priority
 from weir.scheduler.preemption_eviction import disruption_budgets, evict_victims
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.queueing_hints import ClusterEvent
-from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.scheduler.status_reporter import StatusReporter
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.operators import INTEGERS, find_comparison
 

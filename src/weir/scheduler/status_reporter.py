@@ -15,11 +15,9 @@ from weir.client.series import SeriesRecorder
 from weir.clock import Clock
 from weir.errors import NotFound, WeirError
 from weir.objects.core import ObjectMeta, Pod
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS
 from weir.objects.times import format_time
 from weir.observe.logs import Log, ObjectRef
-
-PODS = by_kind("v1", "Pod")
 
 
 class StatusReporter:

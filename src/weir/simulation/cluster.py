@@ -28,7 +28,7 @@ from weir.controllers.nodes.condition_taints import OWNED
 from weir.errors import NotFound
 from weir.explain.explanation import Explanation
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, NODES
 from weir.objects.manifest import read_values
 from weir.objects.times import format_time
 from weir.observe.metrics import render_together
@@ -45,7 +45,6 @@ __all__ = ["Cluster", "ComponentGates"]
 
 Listener = Callable[[Document | None, Document | None], None]
 Observer = Callable[[datetime, Document | None, Document | None], None]
-NODES: Final = by_kind("v1", "Node")
 SETTLE_SECONDS: Final = 0.001
 
 

@@ -9,12 +9,10 @@ from typing import Final
 
 from weir.client.api import Client
 from weir.controllers.storage.volume_provisioner import NAME as PROVISIONER
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, STORAGE_CLASSES
 from weir.objects.times import format_time
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
 
-NODES: Final = by_kind("v1", "Node")
-STORAGE_CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
 AT_ONCE: Final = 50
 
 

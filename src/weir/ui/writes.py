@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weir.device_rules.write import served_version, settle, write
 from weir.errors import ApiError, NotFound, TooManyRequests
 from weir.explain.phrases import counted, listed
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES
 from weir.taints.notation import taint_document
 from weir.ui.source import ClusterView, Source
 from weir.ui.timeline import BadQuestion, Question, chosen_nodes
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from weir.client.api import Client
 
 Document = dict[str, Any]
-NODES: Final = by_kind("v1", "Node")
 AGENT: Final = "weir-ui"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _AGAIN_SECONDS: Final = 2.0

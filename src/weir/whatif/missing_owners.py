@@ -13,7 +13,7 @@ from weir.controllers.workloads.controller_revisions import restoring
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.explain.phrases import counted
 from weir.objects.defaults import default
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DEPLOYMENTS, by_kind
 from weir.selectors.labels import from_object
 from weir.whatif.inferred_owners import daemon, job, owner_label, replicated, stateful
 from weir.whatif.snapshot import Snapshot, owner_of
@@ -88,7 +88,7 @@ def _inferred_owner(
                 },
             },
         }
-        metadata["ownerReferences"] = [owner_reference(deployment, by_kind("apps/v1", "Deployment"))]
+        metadata["ownerReferences"] = [owner_reference(deployment, DEPLOYMENTS)]
         metadata["annotations"] = {"deployment.kubernetes.io/revision": "1"}
         labels = {"pod-template-hash": code}
         selector = deployment["spec"].get("selector") or {}

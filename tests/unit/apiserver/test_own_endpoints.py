@@ -12,11 +12,8 @@ from weir.apiserver import own_endpoints
 from weir.apiserver.own_endpoints import (
     COMPONENT_STATUS,
     DURATION_SECONDS,
-    ENDPOINTS,
     GONE_SECONDS,
-    LEASES,
     NAMESPACE,
-    SLICES,
     ComponentStatuses,
     IdentityLease,
     OwnEndpoints,
@@ -25,6 +22,8 @@ from weir.apiserver.own_endpoints import (
 from weir.apiserver.printers import cells_of
 from weir.certificates import issue, make_authority, subject_name
 from weir.errors import BadRequest, NotFound
+from weir.objects.kinds import ENDPOINT_SLICES as SLICES
+from weir.objects.kinds import ENDPOINTS, LEASES
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tests.unit.controllers.device_cluster import DRIVER, VERSION, rule_document, slice_document, tolerate
-from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.devices.taint_eviction import CLASSES, RULES, SLICES, DeviceTaintEviction, EvictPod
 from weir.controllers.runtime.actions import Patch, Record, WakeAt
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.pod_eviction import Evicted
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import PODS
+from weir.objects.kinds import RESOURCE_CLAIMS as CLAIMS
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -12,9 +12,10 @@ import pytest
 from weir.controllers.workloads.daemon_nodes import spec_for
 from weir.controllers.workloads.statefulset import INDEX_LABEL, NAME_LABEL
 from weir.errors import Invalid
-from weir.forecast.objects import PODS, Objects
+from weir.forecast.objects import Objects
 from weir.forecast.timeline import Timeline
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import PODS
 
 Document = dict[str, Any]
 APP = {"app": "web"}

@@ -15,23 +15,18 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.bodies import WarningRecorder
 from weir.errors import Forbidden
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import (
+    PODS,
+    by_kind,
+)
 
 if TYPE_CHECKING:
     from weir.compat.policies.dispatch import Rounds
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
-NAMESPACE = by_kind("v1", "Namespace")
-NODE = by_kind("v1", "Node")
-POD = by_kind("v1", "Pod")
-SERVICE_ACCOUNT = by_kind("v1", "ServiceAccount")
 LIMIT_RANGE = by_kind("v1", "LimitRange")
-RESOURCE_QUOTA = by_kind("v1", "ResourceQuota")
-PERSISTENT_VOLUME_CLAIM = by_kind("v1", "PersistentVolumeClaim")
-PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 RUNTIME_CLASS = by_kind("node.k8s.io/v1", "RuntimeClass")
-STORAGE_CLASS = by_kind("storage.k8s.io/v1", "StorageClass")
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -148,4 +143,4 @@ class Plugin(Protocol):
 
 def is_pod(kind: Kind, subresource: str) -> bool:
     """Return whether a write is to pods themselves."""
-    return kind is POD and not subresource
+    return kind is PODS and not subresource

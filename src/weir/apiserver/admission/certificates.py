@@ -11,14 +11,20 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import CREATE, NODE, POD, SERVICE_ACCOUNT, UPDATE, Attributes, Reader
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Reader
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.cel_authorizer import Decide
 from weir.apiserver.auth.rbac import Action
 from weir.errors import InternalError, Invalid
 from weir.fields.field import forbidden
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_TRUST_BUNDLES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+)
 from weir.validate.certificates.pkcs10 import RequestError, read_request
 from weir.values.quoting import quote
 
@@ -62,8 +68,6 @@ class PodCertificateRights:
 # ── admission plugins for certificates: approval, signing, attestation and forbidden subjects ──
 
 
-REQUEST = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")
-BUNDLE = by_kind("certificates.k8s.io/v1", "ClusterTrustBundle")
 API_CLIENT = "kubernetes.io/kube-apiserver-client"
 _COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
@@ -79,7 +83,7 @@ class CertificateApproval:
         self._decide = decide
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == UPDATE and kind is REQUEST and subresource == "approval"
+        return operation == UPDATE and kind is CERTIFICATE_SIGNING_REQUESTS and subresource == "approval"
 
     def validate(self, a: Attributes) -> None:
         signer = _signer_of(a.old)
@@ -94,7 +98,7 @@ class CertificateSigning:
         self._decide = decide
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == UPDATE and kind is REQUEST and subresource == "status"
+        return operation == UPDATE and kind is CERTIFICATE_SIGNING_REQUESTS and subresource == "status"
 
     def validate(self, a: Attributes) -> None:
         new, old = ((one or {}).get("status") or {} for one in (a.object, a.old))
@@ -112,7 +116,7 @@ class ClusterTrustBundleAttest:
         self._decide = decide
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation in (CREATE, UPDATE) and kind is BUNDLE
+        return operation in (CREATE, UPDATE) and kind is CLUSTER_TRUST_BUNDLES
 
     def validate(self, a: Attributes) -> None:
         signer = _signer_of(a.object)
@@ -136,7 +140,7 @@ class CertificateSubjectRestriction:
     name = "CertificateSubjectRestriction"
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == CREATE and kind is REQUEST and not subresource
+        return operation == CREATE and kind is CERTIFICATE_SIGNING_REQUESTS and not subresource
 
     def validate(self, a: Attributes) -> None:
         """Reject a client certificate with group system:masters."""
@@ -186,12 +190,12 @@ def pod_request_problem(node: str, a: Attributes, reader: Reader, decide: Decide
         return f"PodCertificateRequest.Spec.NodeName={named}, which is not the requesting node {quote(node)}"
     pod = quote(f"{a.namespace}/{spec.get('podName') or ''}")
     named = quote(spec.get("nodeUID") or "")
-    own = _there(reader.get_now(NODE, "", node), "node", quote(node))
+    own = _there(reader.get_now(NODES, "", node), "node", quote(node))
     _same_uid(
         own, spec.get("nodeUID"), f"PodCertificateRequest for pod {pod} names node UID {named}, inconsistent with the "
         "running node (%s)",
     )  # fmt: skip
-    found = _there(reader.get_now(POD, a.namespace, spec.get("podName") or ""), "pod", pod)
+    found = _there(reader.get_now(PODS, a.namespace, spec.get("podName") or ""), "pod", pod)
     named = quote(spec.get("podUID") or "")
     _same_uid(
         found, spec.get("podUID"), f"PodCertificateRequest for pod {pod} contains pod UID ({named}) which differs from "
@@ -212,7 +216,7 @@ def _account_problem(a: Attributes, spec: Document, found: Document, pod: str, r
             f"running pod ({quote(used)})"
         )
     account = _there(
-        reader.get_now(SERVICE_ACCOUNT, a.namespace, name), "service account", quote(f"{a.namespace}/{name}")
+        reader.get_now(SERVICE_ACCOUNTS, a.namespace, name), "service account", quote(f"{a.namespace}/{name}")
     )
     named = quote(spec.get("serviceAccountUID") or "")
     text = f"PodCertificateRequest for pod {pod} names service account UID {named}, which differs from the running "

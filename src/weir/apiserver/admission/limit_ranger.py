@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import (
-    CREATE,
-    LIMIT_RANGE,
-    PERSISTENT_VOLUME_CLAIM,
-    UPDATE,
-    Attributes,
-    Reader,
-    is_pod,
-)
+from weir.apiserver.admission.attributes import CREATE, LIMIT_RANGE, UPDATE, Attributes, Reader, is_pod
 from weir.objects.kind import Kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS
 from weir.objects.pod_resources import Amounts, pod_total, read_amounts
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -36,11 +29,11 @@ class LimitRanger:
             return operation == CREATE
         if is_pod(kind, "") and subresource == "resize":
             return operation == UPDATE
-        return kind is PERSISTENT_VOLUME_CLAIM and not subresource and operation in (CREATE, UPDATE)
+        return kind is PERSISTENT_VOLUME_CLAIMS and not subresource and operation in (CREATE, UPDATE)
 
     def admit(self, a: Attributes) -> None:
         ranges = self._ranges(a.namespace)
-        if ranges and a.kind is not PERSISTENT_VOLUME_CLAIM and a.operation == CREATE:
+        if ranges and a.kind is not PERSISTENT_VOLUME_CLAIMS and a.operation == CREATE:
             assert a.object is not None
             for limit_range in ranges:
                 set_defaults(a.object, limit_range)
@@ -52,7 +45,7 @@ class LimitRanger:
         assert a.object is not None
         if ((a.old or {}).get("metadata") or {}).get("deletionTimestamp"):
             return
-        broken_bounds = claim_problems if a.kind is PERSISTENT_VOLUME_CLAIM else pod_problems
+        broken_bounds = claim_problems if a.kind is PERSISTENT_VOLUME_CLAIMS else pod_problems
         for limit_range in ranges:
             problems = list(dict.fromkeys(broken_bounds(a.object.get("spec") or {}, limit_range)))
             if problems:

@@ -6,9 +6,10 @@ LocalSubjectAccessReview is allowed in a missing namespace, since an error would
 
 from __future__ import annotations
 
-from weir.apiserver.admission.attributes import CREATE, DELETE, NAMESPACE, Attributes, Reader
+from weir.apiserver.admission.attributes import CREATE, DELETE, Attributes, Reader
 from weir.errors import NotFound
 from weir.objects.kind import Kind
+from weir.objects.kinds import NAMESPACES
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
@@ -20,18 +21,18 @@ class NamespaceLifecycle:
         self._reader = reader
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        if kind is NAMESPACE:
+        if kind is NAMESPACES:
             return operation == DELETE
         return operation == CREATE and kind.namespaced and kind.kind != "LocalSubjectAccessReview"
 
     def admit(self, a: Attributes) -> None:
-        if a.kind is NAMESPACE:
+        if a.kind is NAMESPACES:
             if a.name in IMMORTAL:
                 raise a.forbidden("this namespace may not be deleted")
             return
-        namespace = self._reader.get_now(NAMESPACE, "", a.namespace)
+        namespace = self._reader.get_now(NAMESPACES, "", a.namespace)
         if namespace is None:
-            raise NotFound.object(NAMESPACE, a.namespace)
+            raise NotFound.object(NAMESPACES, a.namespace)
         if (namespace.get("status") or {}).get("phase") == "Terminating":
             refused = a.forbidden(
                 f"unable to create new content in namespace {a.namespace} because it is being terminated"

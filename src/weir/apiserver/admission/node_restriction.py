@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from weir.apiserver.admission.attributes import CREATE, DELETE, NODE, POD, UPDATE, Attributes, Reader
+from weir.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, Reader
 from weir.apiserver.admission.certificates import pod_request_problem, request_problem
 from weir.apiserver.auth.cel_authorizer import Decide, no_opinion
 from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES, PODS
 from weir.values.quoting import quote
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -175,9 +176,9 @@ class NodeRestriction:
         return f"unexpected operation {operation}, node {quote(node)} can only create and delete mirror pods"
 
     def _runs_on(self, node: str, namespace: str, name: str) -> bool:
-        pod = self._reader.get_now(POD, namespace, name)
+        pod = self._reader.get_now(PODS, namespace, name)
         if pod is None:
-            raise NotFound.object(POD, name)
+            raise NotFound.object(PODS, name)
         return (pod.get("spec") or {}).get("nodeName") == node
 
     def _mirror_pod(self, node: str, a: Attributes) -> str:
@@ -205,9 +206,9 @@ class NodeRestriction:
             return f"node {shown} can only create pods with a controller owner reference set to itself"
         if owner.get("blockOwnerDeletion"):
             return f"node {shown} must not set blockOwnerDeletion on an owner reference"
-        stored = self._reader.get_now(NODE, "", node)
+        stored = self._reader.get_now(NODES, "", node)
         if stored is None:
-            raise NotFound.object(NODE, node)
+            raise NotFound.object(NODES, node)
         uid = stored["metadata"].get("uid", "")
         if owner.get("uid") != uid:
             return f"node {node} UID mismatch: expected {owner.get('uid', '')} got {uid}"
@@ -278,9 +279,9 @@ class NodeRestriction:
             return "node requested token not bound to a pod"
         if not uid:
             return "node requested token with a pod binding without a uid"
-        pod = self._reader.get_now(POD, a.namespace, name)
+        pod = self._reader.get_now(PODS, a.namespace, name)
         if pod is None:
-            raise NotFound.object(POD, name)
+            raise NotFound.object(PODS, name)
         if pod["metadata"].get("uid") != uid:
             return (
                 f"the UID in the bound object reference ({uid}) does not match the UID in record. "

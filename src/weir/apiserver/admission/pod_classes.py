@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import (
-    CREATE,
-    PRIORITY_CLASS,
-    RUNTIME_CLASS,
-    UPDATE,
-    Attributes,
-    Reader,
-    is_pod,
-)
+from weir.apiserver.admission.attributes import CREATE, RUNTIME_CLASS, UPDATE, Attributes, Reader, is_pod
 from weir.apiserver.admission.tolerations import merge
 from weir.objects.kind import Kind
+from weir.objects.kinds import PRIORITY_CLASSES
 from weir.objects.pod_resources import read_amounts
 
 # ── priority: resolves a pod's priority class to its priority ──
@@ -37,11 +30,11 @@ class Priority:
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return operation in (CREATE, UPDATE) and (
-            is_pod(kind, subresource) or (kind is PRIORITY_CLASS and not subresource)
+            is_pod(kind, subresource) or (kind is PRIORITY_CLASSES and not subresource)
         )
 
     def admit(self, a: Attributes) -> None:
-        if a.kind is PRIORITY_CLASS:
+        if a.kind is PRIORITY_CLASSES:
             return
         assert a.object is not None
         spec = a.object.setdefault("spec", {})
@@ -53,7 +46,7 @@ class Priority:
             return
         name = spec.get("priorityClassName")
         if name:
-            chosen = self._reader.get_now(PRIORITY_CLASS, "", name)
+            chosen = self._reader.get_now(PRIORITY_CLASSES, "", name)
             if chosen is None:
                 raise a.forbidden(f"no PriorityClass with name {name} was found")
         else:
@@ -65,7 +58,7 @@ class Priority:
 
     def validate(self, a: Attributes) -> None:
         """Refuse a second default class."""
-        if a.kind is not PRIORITY_CLASS or not (a.object or {}).get("globalDefault"):
+        if a.kind is not PRIORITY_CLASSES or not (a.object or {}).get("globalDefault"):
             return
         default = self._default_class()
         if default is not None and (a.operation == CREATE or default["metadata"]["name"] != a.name):
@@ -94,11 +87,11 @@ class Priority:
         spec["preemptionPolicy"] = policy
 
     def _default_class(self) -> Mapping[str, Any] | None:
-        version = self._reader.version(PRIORITY_CLASS)
+        version = self._reader.version(PRIORITY_CLASSES)
         known = self._default
         if known is not None and known[0] == version:
             return known[1]
-        marked = [c for c in self._reader.list_now(PRIORITY_CLASS, None) if c.get("globalDefault")]
+        marked = [c for c in self._reader.list_now(PRIORITY_CLASSES, None) if c.get("globalDefault")]
         lowest = min(marked, key=lambda one: one.get("value", 0), default=None)
         self._default = (version, lowest)
         return lowest

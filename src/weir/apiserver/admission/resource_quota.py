@@ -17,17 +17,9 @@ from typing import Any
 
 import msgspec
 
-from weir.apiserver.admission.attributes import (
-    CREATE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    RESOURCE_QUOTA,
-    UPDATE,
-    Attributes,
-    Following,
-    Reader,
-)
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Following, Reader
 from weir.objects.kind import Kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS
 from weir.objects.pod_resources import Amounts, read_amounts, sets_pod_level
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
 from weir.values.quantity import parse_quantity
@@ -92,7 +84,7 @@ class ResourceQuota:
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         if not kind.namespaced or not kind.stored or subresource:
             return False
-        return operation == CREATE or (operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIM)
+        return operation == CREATE or (operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIMS)
 
     def validate(self, a: Attributes) -> None:
         quotas = self._quotas(a.namespace)
@@ -116,7 +108,7 @@ class ResourceQuota:
 
     def _check_set(self, a: Attributes, quota: Document, hard: Amounts) -> None:
         wanted = MUST_BE_SET.intersection(hard)
-        if a.kind is not POD or not wanted:
+        if a.kind is not PODS or not wanted:
             return
         spec = (a.object or {}).get("spec") or {}
         if sets_pod_level(spec):
@@ -186,13 +178,13 @@ class ResourceQuota:
         return [document for _, document in places.values()]
 
     def _quotas(self, namespace: str) -> list[Document]:
-        version = self._reader.version(RESOURCE_QUOTA)
+        version = self._reader.version(RESOURCE_QUOTAS)
         if self._seen[0] != version:
             self._seen = (version, {})
             self._forget()
         found = self._seen[1].get(namespace)
         if found is None:
-            quotas = self._reader.list_now(RESOURCE_QUOTA, namespace)
+            quotas = self._reader.list_now(RESOURCE_QUOTAS, namespace)
             found = self._seen[1][namespace] = sorted(
                 quotas, key=lambda quota: str(quota["metadata"]["name"])
             )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import CREATE, SERVICE_ACCOUNT, Attributes, Reader, is_pod
+from weir.apiserver.admission.attributes import CREATE, Attributes, Reader, is_pod
 from weir.objects.kind import Kind
+from weir.objects.kinds import SERVICE_ACCOUNTS
 
 MIRROR = "kubernetes.io/config.mirror"
 TOKEN_VOLUME = "kube-api-access-"
@@ -111,7 +112,7 @@ class ServiceAccount:
             self._check_secrets(a, spec, account)
 
     def _account(self, a: Attributes, name: str) -> Mapping[str, Any]:
-        account = self._reader.get_now(SERVICE_ACCOUNT, a.namespace, name)
+        account = self._reader.get_now(SERVICE_ACCOUNTS, a.namespace, name)
         if account is None:
             raise a.forbidden(
                 f'error looking up service account {a.namespace}/{name}: serviceaccount "{name}" not found'

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import (
-    CREATE,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-    UPDATE,
-    Attributes,
-    Reader,
-)
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Reader
 from weir.objects.kind import Kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
 
@@ -62,12 +56,12 @@ class DefaultStorageClass:
         self._reader = reader
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == CREATE and kind is PERSISTENT_VOLUME_CLAIM and not subresource
+        return operation == CREATE and kind is PERSISTENT_VOLUME_CLAIMS and not subresource
 
     def admit(self, a: Attributes) -> None:
         assert a.object is not None
         if class_of_claim(a.object) is None:
-            default = default_class(self._reader.list_now(STORAGE_CLASS, None))
+            default = default_class(self._reader.list_now(STORAGE_CLASSES, None))
             if default is not None:
                 a.object.setdefault("spec", {})["storageClassName"] = default["metadata"]["name"]
 
@@ -93,7 +87,7 @@ class PersistentVolumeClaimResize:
         self._reader = reader
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIM and not subresource
+        return operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIMS and not subresource
 
     def validate(self, a: Attributes) -> None:
         assert a.object is not None and a.old is not None
@@ -103,7 +97,7 @@ class PersistentVolumeClaimResize:
         if (a.old.get("status") or {}).get("phase") != "Bound":
             raise a.forbidden("Only bound persistent volume claims can be expanded")
         name = class_of_claim(a.object)
-        found = self._reader.get_now(STORAGE_CLASS, "", name) if name else None
+        found = self._reader.get_now(STORAGE_CLASSES, "", name) if name else None
         if found is None or name != class_of_claim(a.old) or not found.get("allowVolumeExpansion"):
             raise a.forbidden(
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions "

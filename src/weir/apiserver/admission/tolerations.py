@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weir.apiserver.admission.attributes import CREATE, NAMESPACE, NODE, UPDATE, Attributes, Reader, is_pod
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Reader, is_pod
 from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kind import Kind
+from weir.objects.kinds import NAMESPACES, NODES
 from weir.objects.pod_resources import containers, is_best_effort, is_extended_resource
 from weir.objects.strict_decoder import json_word
 from weir.taints import wellknown
@@ -186,7 +187,7 @@ class PodTolerationRestriction:
             )
 
     def _namespace(self, a: Attributes) -> Mapping[str, Any]:
-        return self._reader.get_now(NAMESPACE, "", a.namespace) or {}
+        return self._reader.get_now(NAMESPACES, "", a.namespace) or {}
 
 
 # ── admission plugins that set taints of nodes and tolerations for them ──
@@ -210,7 +211,7 @@ class TaintNodesByCondition:
     name = "TaintNodesByCondition"
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == CREATE and kind is NODE and not subresource
+        return operation == CREATE and kind is NODES and not subresource
 
     def admit(self, a: Attributes) -> None:
         assert a.object is not None

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import PERSISTENT_VOLUME_CLAIM, POD, Reader
+from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision, Rule
-from weir.objects.kinds import by_kind, find
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, POD_CERTIFICATE_REQUESTS, PODS, find
 from weir.selectors import fields
 
 NODES_GROUP = "system:nodes"
@@ -23,9 +23,6 @@ NODE_USER = "system:node:"
 LEASE_NAMESPACE = "kube-node-lease"
 _ALLOWED = Decision(True)
 _OWN_VERBS = ("get", "create", "update", "patch", "delete")
-
-
-POD_CERTIFICATE_REQUEST = by_kind("certificates.k8s.io/v1", "PodCertificateRequest")
 
 
 def node_name(user: User) -> str | None:
@@ -113,7 +110,7 @@ class NodeAuthorizer:
         if action.verb == "create":
             return _ALLOWED  # admission checks the content
         if action.verb == "get":
-            found = self._reader.get_now(POD_CERTIFICATE_REQUEST, action.namespace, action.name)
+            found = self._reader.get_now(POD_CERTIFICATE_REQUESTS, action.namespace, action.name)
             if found is not None and (found.get("spec") or {}).get("nodeName") == node:
                 return _ALLOWED
             return Decision(False, f"no relationship found between node '{node}' and this object")
@@ -132,7 +129,7 @@ class NodeAuthorizer:
 
     def _is_related(self, node: str, resource: str, namespace: str, name: str) -> bool:
         if resource == "pods":
-            pod = self._reader.get_now(POD, namespace, name)
+            pod = self._reader.get_now(PODS, namespace, name)
             return pod is not None and (pod.get("spec") or {}).get("nodeName") == node
         if resource in ("volumeattachments", "resourceslices"):
             group = "storage.k8s.io" if resource == "volumeattachments" else "resource.k8s.io"
@@ -148,12 +145,12 @@ class NodeAuthorizer:
         return any(name in names_used(pod, resource) for pod in self._pods(node, namespace))
 
     def _pods(self, node: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
-        for pod in self._reader.list_now(POD, namespace):
+        for pod in self._reader.list_now(PODS, namespace):
             if (pod.get("spec") or {}).get("nodeName") == node:
                 yield pod
 
     def _volume_of(self, pod: Mapping[str, Any], claim: str) -> str:
-        found = self._reader.get_now(PERSISTENT_VOLUME_CLAIM, pod["metadata"].get("namespace", ""), claim)
+        found = self._reader.get_now(PERSISTENT_VOLUME_CLAIMS, pod["metadata"].get("namespace", ""), claim)
         return str(((found or {}).get("spec") or {}).get("volumeName", ""))
 
     # --- kinds whose objects belong to nodes by themselves ---

@@ -15,18 +15,16 @@ from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies.core.service_allocation import RANGE
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CONFIG_MAPS, NAMESPACES, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES, by_kind
 
 MANAGER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
-NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 CA_BUNDLE = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
-_NAMESPACE = by_kind("v1", "Namespace")
 _SERVICE_CIDR = by_kind("networking.k8s.io/v1", "ServiceCIDR")
-_PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 
 
 def _priority(name: str, value: int, description: str) -> Document:
@@ -49,7 +47,9 @@ PRIORITIES = (
 
 async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca: str = "") -> None:
     """Create what a cluster starts with."""
-    await asyncio.gather(*(_ensure(verbs, _NAMESPACE, "", {"metadata": {"name": n}}) for n in NAMESPACES))
+    await asyncio.gather(
+        *(_ensure(verbs, NAMESPACES, "", {"metadata": {"name": n}}) for n in SYSTEM_NAMESPACES)
+    )
     service: Document = {
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
@@ -57,14 +57,14 @@ async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca:
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
     }
-    work = [ensure_namespace_objects(verbs, name, ca) for name in NAMESPACES]
+    work = [ensure_namespace_objects(verbs, name, ca) for name in SYSTEM_NAMESPACES]
     for priority in PRIORITIES:
-        work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
-    work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
+        work.append(_ensure(verbs, PRIORITY_CLASSES, "", dict(priority, metadata=dict(priority["metadata"]))))
+    work.append(_ensure(verbs, SERVICES, "default", service))
     work.append(_default_service_cidr(verbs))
     if client_ca:
         config = policy.authentication_config(client_ca)
-        work.append(_ensure(verbs, by_kind("v1", "ConfigMap"), config["metadata"]["namespace"], config))
+        work.append(_ensure(verbs, CONFIG_MAPS, config["metadata"]["namespace"], config))
     if rbac:
         work += [_reconcile(verbs, wanted) for wanted in policy.objects()]
     await asyncio.gather(*work)  # at once, so that their writes become durable together
@@ -106,12 +106,12 @@ async def _reconcile(verbs: Verbs, wanted: Document) -> None:
 async def ensure_namespace_objects(verbs: Verbs, namespace: str, ca: str = "") -> None:
     """Give a namespace the service account its pods run as, and the CA they trust."""
     account: Document = {"metadata": {"name": "default"}}
-    await _ensure(verbs, by_kind("v1", "ServiceAccount"), namespace, account, CONTROLLERS)
+    await _ensure(verbs, SERVICE_ACCOUNTS, namespace, account, CONTROLLERS)
     bundle = {
         "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": CA_BUNDLE}},
         "data": {"ca.crt": ca},
     }
-    await _ensure(verbs, by_kind("v1", "ConfigMap"), namespace, bundle, CONTROLLERS)
+    await _ensure(verbs, CONFIG_MAPS, namespace, bundle, CONTROLLERS)
 
 
 async def _ensure(

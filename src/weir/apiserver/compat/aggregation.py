@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from weir import errors
 from weir.apiserver.auth.authn import SYSTEM
-from weir.apiserver.compat.customresources.controller import DEFINITIONS
 from weir.apiserver.registry.deletion import Deletion
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.http import TEXT, Response
 from weir.apiserver.transport.options import DeleteOptions
 from weir.objects.kind import Kind
-from weir.objects.kinds import PRIORITIES, by_kind
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS, ENDPOINT_SLICES, PRIORITIES, SERVICES, by_kind
 from weir.objects.served_kinds import Registered, ServedKinds
 from weir.observe.logs import Log
 from weir.store import StoreError, StoreUnavailable
@@ -34,8 +33,6 @@ from weir.values.quoting import quote
 Document = Mapping[str, Any]
 
 API_SERVICE: Final = by_kind("apiregistration.k8s.io/v1", "APIService")
-SERVICE: Final = by_kind("v1", "Service")
-SLICE: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 ON_START, ALWAYS = "onstart", "true"
 CUSTOM: Final = (1000, 100)  #: priorities of the groups and versions of definitions
@@ -194,7 +191,7 @@ class ApiServiceController:
         for name, found in stored.items():
             if managed_of(found) == ON_START and name not in wanted:
                 await self._delete(found)
-        for kind in (API_SERVICE, DEFINITIONS, SERVICE, SLICE):
+        for kind in (API_SERVICE, CUSTOM_RESOURCE_DEFINITIONS, SERVICES, ENDPOINT_SLICES):
             self._follow(kind)
         self._changed()
 
@@ -208,7 +205,7 @@ class ApiServiceController:
         store = self._verbs.store
 
         def changed(events: Iterable[Any]) -> None:
-            if self._remote or kind in (API_SERVICE, DEFINITIONS):
+            if self._remote or kind in (API_SERVICE, CUSTOM_RESOURCE_DEFINITIONS):
                 self._changed()
 
         def lost(reason: StoreError) -> None:
@@ -284,10 +281,10 @@ class ApiServiceController:
         namespace = service.get("namespace") or ""
         slices = (
             one
-            for one in self._verbs.reader.list_now(SLICE, namespace)
+            for one in self._verbs.reader.list_now(ENDPOINT_SLICES, namespace)
             if (one["metadata"].get("labels") or {}).get(OWNER_LABEL) == service.get("name")
         )
-        there = self._verbs.reader.get_now(SERVICE, namespace, service.get("name") or "")
+        there = self._verbs.reader.get_now(SERVICES, namespace, service.get("name") or "")
         status = judged(found, availability(found, there, slices), self._verbs.now)
         if status is not None:
             write = WriteRequest(API_SERVICE, "", name, SYSTEM, MANAGER, "status")

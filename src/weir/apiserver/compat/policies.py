@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from weir.apiserver.admission.attributes import DELETE, NAMESPACE, Attributes, Reader
+from weir.apiserver.admission.attributes import DELETE, Attributes, Reader
 from weir.apiserver.admission.versions import InVersion, seen_as, spoken_kind, taken_from
 from weir.apiserver.auth.cel_authorizer import CelAuthorizer, Decide, ResourceCheck, no_opinion
 from weir.apiserver.auth.rbac import Action
@@ -36,7 +36,7 @@ from weir.errors import ApiError, Forbidden, InternalError, NotFound
 from weir.objects import kinds
 from weir.objects.document import copied
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NAMESPACES, by_kind
 from weir.objects.served_kinds import ServedKinds
 
 # ── cache of compiled policies with their bindings, by kind of write ──
@@ -126,11 +126,11 @@ def expression_values(
 
 def namespace_object(a: Attributes, reader: Reader) -> Document | None:
     """Return the namespace of a write as expressions see it, None for one about the cluster; raises NotFound."""
-    if not a.namespace or a.kind is NAMESPACE:
+    if not a.namespace or a.kind is NAMESPACES:
         return None
-    found = reader.get_now(NAMESPACE, "", a.namespace)
+    found = reader.get_now(NAMESPACES, "", a.namespace)
     if found is None:
-        raise NotFound.object(NAMESPACE, a.namespace)
+        raise NotFound.object(NAMESPACES, a.namespace)
     metadata = {
         name: value
         for name, value in found["metadata"].items()

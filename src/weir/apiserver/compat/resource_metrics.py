@@ -16,7 +16,7 @@ from typing import Any, Final
 from weir import errors
 from weir.apiserver.registry.codec import Reader
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind, find_kind
+from weir.objects.kinds import NODES, PODS, find_kind
 from weir.objects.pod_resources import Amounts, add, read_amounts
 from weir.objects.pod_usage import RESOURCES, SCALES, UsageModel, container_usage, load_of, shared
 from weir.objects.times import format_time
@@ -24,8 +24,6 @@ from weir.selectors import fields, labels
 from weir.values.quantity import Format, Quantity
 
 Document = Mapping[str, Any]
-PODS: Final = by_kind("v1", "Pod")
-NODES: Final = by_kind("v1", "Node")
 RESOLUTION_SECONDS: Final = 15
 WINDOW: Final = f"{RESOLUTION_SECONDS}s"
 #: What a node uses for itself, beside its pods.

@@ -26,7 +26,7 @@ from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.http import Turn
 from weir.apiserver.transport.options import DeleteOptions
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from weir.objects.times import format_time
 from weir.store import WRITTEN_BEFORE, KeyValue, Write
 
@@ -34,7 +34,6 @@ from weir.store import WRITTEN_BEFORE, KeyValue, Write
 Note = Callable[[Document], bool]
 _ATTEMPTS = 16
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-DEFINITIONS = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 class Deletion:
@@ -206,7 +205,7 @@ class Deletion:
     async def _hand_over(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult | None:
         """Leave an object to the controller that empties it first; None when it can be deleted like others."""
         strategy = for_kind(kind)
-        check = _check_definition if kind is DEFINITIONS else check_preconditions
+        check = _check_definition if kind is CUSTOM_RESOURCE_DEFINITIONS else check_preconditions
         for _ in range(_ATTEMPTS):
             found = self._verbs.find(kind, "", name)
             before = codec.decode(kind, found.value)

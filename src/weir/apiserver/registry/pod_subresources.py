@@ -18,7 +18,7 @@ from weir.apiserver.registry.write_path import body_of
 from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import DeleteOptions, WriteOptions
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import POD_DISRUPTION_BUDGETS, PODS, by_kind
 from weir.selectors import labels
 from weir.values.quoting import quote
 
@@ -58,7 +58,6 @@ def set_condition(pod: Document, condition: Document, now: str) -> bool:
 
 
 BINDING = by_kind("v1", "Binding")
-POD = by_kind("v1", "Pod")
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
 CREATED = WriteResult(201, body_of(success(code=201)))  #: the answer to a binding and to an eviction
 
@@ -72,11 +71,11 @@ async def bind(verbs: Verbs, request: Request, namespace: str, name: str, warnin
     if name and metadata.get("name", "") != name:
         raise errors.BadRequest("name in URL does not match name in Binding object")
     name = name or metadata.get("name", "")
-    write = WriteRequest.of(request, POD, namespace, name, "binding", options, warnings)
+    write = WriteRequest.of(request, PODS, namespace, name, "binding", options, warnings)
     await verbs.admit(write.attributes(CREATE, object=binding))
     validate(binding)
     await verbs.edit(
-        POD,
+        PODS,
         namespace,
         name,
         lambda pod, stored: assign(pod, binding, stored.key, verbs.now),
@@ -109,9 +108,9 @@ def assign(pod: Document, binding: Document, key: str, now: str) -> None:
         )
 
     if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
-        raise errors.Conflict.object(POD, name, uid_text(key, wanted["uid"], metadata["uid"]))
+        raise errors.Conflict.object(PODS, name, uid_text(key, wanted["uid"], metadata["uid"]))
     if wanted.get("resourceVersion") and wanted["resourceVersion"] != metadata["resourceVersion"]:
-        raise errors.Conflict.object(POD, name)
+        raise errors.Conflict.object(PODS, name)
     if metadata.get("deletionTimestamp"):
         raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
@@ -131,7 +130,6 @@ def assign(pod: Document, binding: Document, key: str, now: str) -> None:
 
 
 EVICTION = by_kind("policy/v1", "Eviction")
-BUDGET = by_kind("policy/v1", "PodDisruptionBudget")
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 EVICTED: Document = {
     "type": "DisruptionTarget",
@@ -152,10 +150,10 @@ async def evict(
     if named and named != name:
         raise errors.BadRequest("name in URL does not match name in Eviction object")
     delete = DeleteOptions.from_document(eviction.get("deleteOptions") or {})
-    write = WriteRequest.of(request, POD, namespace, name, "eviction", options, warnings)
+    write = WriteRequest.of(request, PODS, namespace, name, "eviction", options, warnings)
     write.dry_run = delete.dry_run or options.dry_run
     await verbs.admit(write.attributes(CREATE, object=eviction))
-    pod = codec.decode(POD, verbs.find(POD, namespace, name).value)
+    pod = codec.decode(PODS, verbs.find(PODS, namespace, name).value)
     if not ignores_budgets(pod):
         await _spend_budget(verbs, pod, namespace, dry_run=write.dry_run)
     final = DeleteOptions(
@@ -170,10 +168,10 @@ async def evict(
     def note(pod: Document) -> bool:
         """Set the condition by which the pod's owner learns why it goes."""
         if delete.resource_version not in (None, pod["metadata"]["resourceVersion"]):
-            raise errors.Conflict.object(POD, name)
+            raise errors.Conflict.object(PODS, name)
         return set_condition(pod, EVICTED, verbs.now)
 
-    await deletion.noted(POD, namespace, name, final, request.user, note)
+    await deletion.noted(PODS, namespace, name, final, request.user, note)
     return CREATED
 
 
@@ -183,8 +181,8 @@ async def _spend_budget(verbs: Verbs, pod: Document, namespace: str, *, dry_run:
     for _ in range(ATTEMPTS):
         budgets = [
             (found, document)
-            for found in verbs.store.range(f"{BUDGET.prefix}{namespace}/").items
-            if selects(document := codec.decode(BUDGET, found.value), have)
+            for found in verbs.store.range(f"{POD_DISRUPTION_BUDGETS.prefix}{namespace}/").items
+            if selects(document := codec.decode(POD_DISRUPTION_BUDGETS, found.value), have)
         ]
         if not budgets:
             return
@@ -201,7 +199,7 @@ async def _spend_budget(verbs: Verbs, pod: Document, namespace: str, *, dry_run:
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
         status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = verbs.now
-        if dry_run or await verbs.replace(found, codec.encode(budget, BUDGET)):
+        if dry_run or await verbs.replace(found, codec.encode(budget, POD_DISRUPTION_BUDGETS)):
             return
     raise errors.TooManyRequests(BLOCKED, details={"retryAfterSeconds": 10}, retry_after_seconds=10)
 
@@ -242,10 +240,10 @@ def check_budget(budget: Document) -> None:
             BLOCKED, details={"causes": [cause], "retryAfterSeconds": 10}, retry_after_seconds=10
         )
     if status.get("disruptionsAllowed", 0) < 0:
-        raise errors.Forbidden.admission(BUDGET, name, "pdb disruptions allowed is negative")
+        raise errors.Forbidden.admission(POD_DISRUPTION_BUDGETS, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or ()) > MAX_DISRUPTED:
         raise errors.Forbidden.admission(
-            BUDGET,
+            POD_DISRUPTION_BUDGETS,
             name,
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
         )

@@ -22,7 +22,7 @@ from weir.apiserver.registry.write_request import WriteRequest, WriteResult
 from weir.apiserver.transport.http import TEXT, Request, Response
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, by_kind
 
 STREAMS = frozenset({"exec", "attach", "portforward", "proxy"})
 
@@ -82,7 +82,7 @@ class Subresources:
             )
         now = datetime.fromtimestamp(int(self._verbs.clock.time()), UTC)
         node_name = ((bound or {}).get("spec") or {}).get("nodeName")
-        node = self._verbs.reader.get_now(by_kind("v1", "Node"), "", node_name) if node_name else None
+        node = self._verbs.reader.get_now(NODES, "", node_name) if node_name else None
         answer = token_request(self._signer, account, asked, bound, now, node)
         metadata = answer["metadata"]
         metadata["managedFields"] = [

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from weir.apiserver.registry.lists import reader
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS
 from weir.selectors import fields
 from weir.store import Event, KeyValue, Store, StoreError, Watch
 from weir.store.backend import Deliver, Ended
@@ -23,7 +23,6 @@ from weir.store.watch import Subscription
 
 _NAME: Final = "metadata.name"
 _NODE: Final = "spec.nodeName"
-_POD: Final = by_kind("v1", "Pod")
 
 
 class Followed(NamedTuple):
@@ -36,12 +35,12 @@ class Followed(NamedTuple):
 def followed(kind: Kind, field_selector: str) -> Followed | None:
     """Return what a watcher with this selector can be found by; None when it has to see every change.
 
-    >>> followed(_POD, "status.phase!=Failed,spec.nodeName=n1")
+    >>> followed(PODS, "status.phase!=Failed,spec.nodeName=n1")
     Followed(field='spec.nodeName', value='n1')
-    >>> followed(_POD, "spec.nodeName!=n1")
+    >>> followed(PODS, "spec.nodeName!=n1")
     """
     selector = fields.parse(field_selector)
-    for field in (_NAME, _NODE) if kind is _POD else (_NAME,):
+    for field in (_NAME, _NODE) if kind is PODS else (_NAME,):
         value = selector.value_of(field)
         if value is not None:
             return Followed(field, value)

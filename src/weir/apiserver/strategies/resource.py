@@ -15,13 +15,11 @@ from weir.apiserver.strategies.strategy import Context, Strategy
 from weir.fields.field import FieldError, forbidden
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NAMESPACES, RESOURCE_SLICES
 from weir.validate.resource.claim_status import device_key
 from weir.values.quoting import quote
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
-NAMESPACE: Final = by_kind("v1", "Namespace")
-SLICE: Final = by_kind("resource.k8s.io/v1", "ResourceSlice")
 _NO_ADMIN: Final = (
     f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
 )
@@ -159,7 +157,7 @@ class DeviceStrategy(Strategy):
         odd = {driver for driver in self.drivers(new) if "/" in driver}
         if not odd:
             return False
-        return odd <= {found["spec"].get("driver") for found in context.documents(SLICE)}
+        return odd <= {found["spec"].get("driver") for found in context.documents(RESOURCE_SLICES)}
 
     def drivers(self, document: Document) -> Iterator[str]:
         """Yield the drivers a document refers to."""
@@ -247,7 +245,7 @@ class ResourceClaimStrategy(DeviceStrategy):
         if not at:
             return
         namespace = new["metadata"].get("namespace")
-        for found in context.documents(NAMESPACE):
+        for found in context.documents(NAMESPACES):
             metadata = found["metadata"]
             if metadata["name"] == namespace and (metadata.get("labels") or {}).get(ADMIN_LABEL) == "true":
                 return

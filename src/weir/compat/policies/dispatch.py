@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from weir.cel.values import Value
 from weir.compat.policies.matching import (
-    NAMESPACE,
     ConditionsFailed,
     FindKind,
     Namespaces,
@@ -31,6 +30,7 @@ from weir.compat.policies.mutating import MutatingPolicy, Patcher
 from weir.compat.policies.validating import ValidatingPolicy, Verdict
 from weir.errors import ApiError
 from weir.objects.kind import Kind
+from weir.objects.kinds import NAMESPACES
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -183,7 +183,7 @@ def _ask(
 
 def namespace_of(a: Write) -> str:
     """Return where parameters of a write are looked for; a namespace lies in itself."""
-    return a.namespace or (a.name if a.kind is NAMESPACE else "")
+    return a.namespace or (a.name if a.kind is NAMESPACES else "")
 
 
 def _act(outcome: Outcome, policy: str, binding: str, actions: Sequence[str], verdict: Verdict) -> None:

@@ -16,11 +16,11 @@ from typing import Any, Final, NoReturn
 
 from weir.compat.policies.dispatch import Bound, Outcome, bound_policies, judge
 from weir.compat.policies.expressions import UnknownNamespace, UnknownUser, authorization_type
-from weir.compat.policies.matching import CREATE, NAMESPACE, REGISTRATION, policies_apply
+from weir.compat.policies.matching import CREATE, REGISTRATION, policies_apply
 from weir.compat.policies.validating import ValidatingPolicy
 from weir.objects.defaults import default
 from weir.objects.kind import Kind
-from weir.objects.kinds import find_kind, hub_of
+from weir.objects.kinds import NAMESPACES, find_kind, hub_of
 from weir.objects.versions import from_hub, to_hub
 
 Document = Mapping[str, Any]
@@ -168,7 +168,7 @@ class PolicyFiles:
         namespace: Any = None
         if a.namespace:
             try:
-                namespace = self._filled(self.get_now(NAMESPACE, "", a.namespace))
+                namespace = self._filled(self.get_now(NAMESPACES, "", a.namespace))
             except NotJudged as reason:
                 namespace = UnknownNamespace(reason)
         own, meant = _request_kind(a.kind), _request_kind(kind)

@@ -17,7 +17,7 @@ from weir.compat.customresources.served import CustomResourceKind
 from weir.compat.policies.expressions import Expression, Inputs, OutOfBudget
 from weir.errors import InternalError, NotFound
 from weir.objects.kind import Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, NAMESPACES
 from weir.selectors import labels
 
 
@@ -52,7 +52,6 @@ def conditions_hold(conditions: Iterable[Expression], inputs: Inputs, *, ignore_
 
 Document = Mapping[str, Any]
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
-NAMESPACE = by_kind("v1", "Namespace")
 REGISTRATION: Final = "admissionregistration.k8s.io"
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 #: Never shown to webhooks: a broken configuration could not be repaired, and a review is no write.
@@ -137,7 +136,7 @@ def rule_matches(rule: Document, a: Write, kind: Kind | None = None) -> bool:
     *kind* stands for the written one: another version or group of it.
     """
     kind = kind or a.requested
-    is_namespace = a.kind is NAMESPACE
+    is_namespace = a.kind is NAMESPACES
     scope = rule.get("scope") or "*"
     if scope == "Namespaced" and (is_namespace or not a.namespace):
         return False
@@ -185,19 +184,19 @@ def _has(entries: Iterable[str] | None, wanted: str) -> bool:
 
 
 def _namespace_matches(selector: labels.Selector, a: Write, reader: Namespaces) -> bool:
-    if not selector or (not a.namespace and a.kind is not NAMESPACE):
+    if not selector or (not a.namespace and a.kind is not NAMESPACES):
         return True  # about the cluster: no namespace could exempt it
     return selector.matches(_namespace_labels(a, reader))
 
 
 def _namespace_labels(a: Write, reader: Namespaces) -> Mapping[str, str]:
     """Return the labels of the write's namespace; of one being written, those it is about to have."""
-    if a.kind is NAMESPACE and not a.subresource and a.operation in (CREATE, UPDATE):
+    if a.kind is NAMESPACES and not a.subresource and a.operation in (CREATE, UPDATE):
         return _labels(a.object)
     name = a.namespace or a.name
-    namespace = reader.get_now(NAMESPACE, "", name)
+    namespace = reader.get_now(NAMESPACES, "", name)
     if namespace is None:
-        raise NotFound.object(NAMESPACE, name)
+        raise NotFound.object(NAMESPACES, name)
     return _labels(namespace)
 
 

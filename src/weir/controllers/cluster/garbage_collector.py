@@ -21,12 +21,11 @@ from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import KINDS, by_kind, find_kind
+from weir.objects.kinds import KINDS, NAMESPACES, find_kind
 
 FindKind = Callable[[str, str], Kind | None]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 SECOND_LOOK: Final = timedelta(seconds=1)
-NAMESPACES: Final = by_kind("v1", "Namespace")
 
 
 class ItemKey(msgspec.Struct, frozen=True):

@@ -20,11 +20,9 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.objects.kind import Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, NAMESPACES, PODS
 from weir.objects.times import format_time
 
-NAMESPACES: Final = by_kind("v1", "Namespace")
-PODS: Final = by_kind("v1", "Pod")
 #: Every kind that lives in namespaces but pods, which go first; events of both groups are one store.
 CONTENT: Final = tuple(
     kind

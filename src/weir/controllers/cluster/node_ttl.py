@@ -15,9 +15,10 @@ import msgspec
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Action, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES
 
 ANNOTATION: Final = "node.alpha.kubernetes.io/ttl"
 #: from so many nodes, up to so many, so many seconds

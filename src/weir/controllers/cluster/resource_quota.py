@@ -16,17 +16,16 @@ import msgspec
 
 from weir.controllers.runtime.actions import Action, ActionContext, Document, Patch, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES
 from weir.objects.pod_resources import Amounts, read_amounts
-from weir.objects.quota_usage import PERSISTENT_VOLUME_CLAIM, attributes_classes_of, in_scope, usage_of
+from weir.objects.quota_usage import attributes_classes_of, in_scope, usage_of
 from weir.values.quantity import parse_quantity
 
-QUOTAS: Final = by_kind("v1", "ResourceQuota")
-SPENDING: Final = (PODS, by_kind("v1", "Service"), by_kind("v1", "PersistentVolumeClaim"))
+SPENDING: Final = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS)
 #: Kinds that some controller keeps a copy of in any case: the garbage collector watches them.
 KNOWN: Final = tuple(
     kind
@@ -57,7 +56,7 @@ class ResourceQuotas(Controller):
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[QuotaKey]:
         """Yield the quota that changed, or all of a namespace in which something came, went or changed."""
-        if kind is QUOTAS:
+        if kind is RESOURCE_QUOTAS:
             metadata = (new or old)["metadata"]
             there = self._quotas.setdefault(metadata["namespace"], {})
             if new is None:
@@ -79,7 +78,7 @@ class ResourceQuotas(Controller):
 
     def reconcile(self, key: QuotaKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status when it is no longer true."""
-        quota = listers.get(QUOTAS, key.name, key.namespace)
+        quota = listers.get(RESOURCE_QUOTAS, key.name, key.namespace)
         if quota is None:
             return
         hard = read_amounts(quota["spec"].get("hard"))
@@ -180,7 +179,9 @@ def _status(quota: Document, used: Amounts) -> Iterator[Patch]:
     dropped = {name: None for name in present.get("hard") or () if name not in hard}
     status = {"hard": {**dropped, **hard}, "used": {**gone, **printed}}
     metadata = quota["metadata"]
-    yield Patch(QUOTAS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+    yield Patch(
+        RESOURCE_QUOTAS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
+    )
 
 
 def _moved(kind: Kind, old: Any, new: Any) -> bool:
@@ -189,7 +190,7 @@ def _moved(kind: Kind, old: Any, new: Any) -> bool:
         return True
     if kind is PODS:
         return bool(old.terminated != new.terminated or (old.spec is not new.spec and old.spec != new.spec))
-    if kind is PERSISTENT_VOLUME_CLAIM and attributes_classes_of(old) != attributes_classes_of(new):
+    if kind is PERSISTENT_VOLUME_CLAIMS and attributes_classes_of(old) != attributes_classes_of(new):
         return True  # a scope may be about the class that its volume has now
     return kind in SPENDING and bool(old.get("spec") != new.get("spec"))
 

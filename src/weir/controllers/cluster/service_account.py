@@ -16,11 +16,8 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 
-NAMESPACES: Final = by_kind("v1", "Namespace")
-ACCOUNTS: Final = by_kind("v1", "ServiceAccount")
-CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
 ACCOUNT: Final = "default"
 BUNDLE: Final = "kube-root-ca.crt"
 SOURCE: Final = "kube-system"
@@ -42,7 +39,7 @@ class ServiceAccounts(Controller):
     """The service account controller."""
 
     name = "serviceaccount-controller"
-    kinds: Sequence[Kind] = (NAMESPACES, ACCOUNTS)
+    kinds: Sequence[Kind] = (NAMESPACES, SERVICE_ACCOUNTS)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
         """Yield namespaces that are there and may lack their account."""
@@ -54,9 +51,12 @@ class ServiceAccounts(Controller):
 
     def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the making of an account that is missing."""
-        if _is_active(listers.get(NAMESPACES, key.name)) and listers.get(ACCOUNTS, ACCOUNT, key.name) is None:
+        if (
+            _is_active(listers.get(NAMESPACES, key.name))
+            and listers.get(SERVICE_ACCOUNTS, ACCOUNT, key.name) is None
+        ):
             yield EnsureNamespaceObjects(
-                ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name
+                SERVICE_ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name
             )
 
 

@@ -17,11 +17,10 @@ from weir.client.api import APPLY_PATCH
 from weir.compat.policies.type_checking import expression_warnings, may_name_custom_kinds
 from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.custom_kinds import DEFINITIONS
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS, by_kind
 
 POLICIES: Final = by_kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
 
@@ -36,7 +35,7 @@ class PolicyStatus(Controller):
     """The controller that type-checks policies."""
 
     name = "validatingadmissionpolicy-status"
-    kinds: Sequence[Kind] = (POLICIES, DEFINITIONS)
+    kinds: Sequence[Kind] = (POLICIES, CUSTOM_RESOURCE_DEFINITIONS)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PolicyKey]:
         """Yield the policy that was written."""
@@ -54,7 +53,12 @@ class PolicyStatus(Controller):
         if may_name_custom_kinds(policy["spec"]):
             yield CheckWithDefinitions(policy)
         else:
-            yield _status(policy, listers.all(DEFINITIONS) if listers.serves(DEFINITIONS) else ())
+            yield _status(
+                policy,
+                listers.all(CUSTOM_RESOURCE_DEFINITIONS)
+                if listers.serves(CUSTOM_RESOURCE_DEFINITIONS)
+                else (),
+            )
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class CheckWithDefinitions(Steps):
 
     async def carry_out(self, context: ActionContext) -> None:
         try:
-            listed = await context.client.list(DEFINITIONS)
+            listed = await context.client.list(CUSTOM_RESOURCE_DEFINITIONS)
             patch = _status(self.policy, listed.documents())
             await context.client.patch(
                 patch.kind,

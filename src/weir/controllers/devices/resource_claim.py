@@ -28,7 +28,6 @@ from weir.controllers.devices.resource_claim_pods import (
     recorded_claims,
 )
 from weir.controllers.devices.resource_claim_steps import (
-    CLAIMS,
     FAILED,
     FINALIZER,
     MakeClaims,
@@ -38,13 +37,13 @@ from weir.controllers.devices.resource_claim_steps import (
 )
 from weir.controllers.runtime.actions import Action, Delete, Record, Retry, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Pod
 from weir.devices.claims import claim_names
 from weir.gates import Gates
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, RESOURCE_CLAIMS, by_kind
 
 TEMPLATES: Final = by_kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -88,7 +87,7 @@ class ResourceClaims(Controller):
     def __init__(self, gates: Gates) -> None:
         self._gates, self.workers = gates, WORKERS
         on = gates.enabled("DynamicResourceAllocation")
-        self.kinds = (TEMPLATES, CLAIMS, PODS) if on else ()
+        self.kinds = (TEMPLATES, RESOURCE_CLAIMS, PODS) if on else ()
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._releasing: set[str] = set()  # claims whose release has begun
         self.counts: Counter[tuple[str, str, str]] = Counter()  # claims by the labels of their metric
@@ -105,7 +104,7 @@ class ResourceClaims(Controller):
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
-        if kind is CLAIMS:
+        if kind is RESOURCE_CLAIMS:
             for claim, by in ((old, -1), (new, 1)):
                 if claim is not None:
                     self.counts[_labels(claim)] += by
@@ -150,7 +149,7 @@ class ResourceClaims(Controller):
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
-        if not {CLAIMS, TEMPLATES} <= listers.caches.keys():
+        if not {RESOURCE_CLAIMS, TEMPLATES} <= listers.caches.keys():
             return  # a server without these kinds
         if isinstance(key, PodKey):
             yield from self._pod(key, listers)
@@ -214,7 +213,7 @@ class ResourceClaims(Controller):
     # ── claims ───────────────────────────────────────────────────────────────────────────────────
 
     def _claim(self, key: ClaimKey, listers: Listers) -> Iterator[Action]:
-        claim: Document | None = listers.get(CLAIMS, key.claim, key.namespace)
+        claim: Document | None = listers.get(RESOURCE_CLAIMS, key.claim, key.namespace)
         if claim is None:
             return
         metadata = claim["metadata"]
@@ -237,7 +236,7 @@ class ResourceClaims(Controller):
             owner = owning_pod(claim)
             pod = listers.pod(key.namespace, owner["name"]) if owner else None
             if owner and pod is not None and (pod.metadata.uid != owner["uid"] or done(pod)):
-                yield Delete(CLAIMS, key.claim, key.namespace, metadata["uid"])
+                yield Delete(RESOURCE_CLAIMS, key.claim, key.namespace, metadata["uid"])
 
     def _still_uses(self, entry: Mapping[str, Any], namespace: str, listers: Listers) -> bool | None:
         """Return whether a reservation still holds; None: the pod is unknown here."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.runtime.actions import Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
+from weir.objects.kinds import RESOURCE_CLAIMS
 
 Document = dict[str, Any]
 
@@ -41,8 +41,8 @@ def claim_document(pod: Pod, pod_claim: str, template: Mapping[str, Any]) -> Doc
     if given.get("labels"):
         metadata["labels"] = given["labels"]
     return {
-        "apiVersion": CLAIMS.api_version,
-        "kind": CLAIMS.kind,
+        "apiVersion": RESOURCE_CLAIMS.api_version,
+        "kind": RESOURCE_CLAIMS.kind,
         "metadata": metadata,
         "spec": template["spec"].get("spec") or {},
     }
@@ -77,13 +77,13 @@ def lacks_claim(
     name = recorded[pod_claim]
     if name is None:
         return False
-    claim = listers.get(CLAIMS, name, pod.metadata.namespace)
+    claim = listers.get(RESOURCE_CLAIMS, name, pod.metadata.namespace)
     return claim is None or not is_owned(claim, pod)
 
 
 def claim_made_before(pod: Pod, pod_claim: str, listers: Listers) -> str | None:
     """Return a claim that was made for this entry, if the pod's status names none or another one."""
-    for claim in listers.owned(CLAIMS, pod.metadata.uid):
+    for claim in listers.owned(RESOURCE_CLAIMS, pod.metadata.uid):
         metadata = claim["metadata"]
         if (metadata.get("annotations") or {}).get(POD_CLAIM) == pod_claim and is_owned(claim, pod):
             name: str = metadata["name"]
@@ -100,7 +100,9 @@ def needs_work(pod: Pod, listers: Listers) -> bool:
         if not entry.resource_claim_template_name:
             continue
         name = recorded.get(entry.name, "")
-        if name is not None and (not name or listers.get(CLAIMS, name, pod.metadata.namespace) is None):
+        if name is not None and (
+            not name or listers.get(RESOURCE_CLAIMS, name, pod.metadata.namespace) is None
+        ):
             return True
     return bool(pod.spec.node_name) and any(True for _ in missing_reservations(pod, listers))
 
@@ -110,7 +112,7 @@ def missing_reservations(pod: Pod, listers: Listers) -> Iterator[Patch]:
     recorded = recorded_claims(pod)
     for entry in pod.spec.resource_claims or ():
         name = entry.resource_claim_name or recorded.get(entry.name)
-        claim = listers.get(CLAIMS, name, pod.metadata.namespace) if name else None
+        claim = listers.get(RESOURCE_CLAIMS, name, pod.metadata.namespace) if name else None
         if claim is None or (not entry.resource_claim_name and not is_owned(claim, pod)):
             continue
         status = claim.get("status") or {}
@@ -128,7 +130,9 @@ def missing_reservations(pod: Pod, listers: Listers) -> Iterator[Patch]:
             "metadata": {"resourceVersion": version},
             "status": {"reservedFor": [*reserved, consumer]},
         }
-        yield Patch(CLAIMS, claim["metadata"]["name"], pod.metadata.namespace, patch, subresource="status")
+        yield Patch(
+            RESOURCE_CLAIMS, claim["metadata"]["name"], pod.metadata.namespace, patch, subresource="status"
+        )
 
 
 def owning_pod(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:

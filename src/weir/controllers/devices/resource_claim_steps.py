@@ -16,10 +16,8 @@ from weir.client.api import APPLY_PATCH
 from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import ActionContext, Document, Steps
-from weir.controllers.runtime.listers import PODS
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, RESOURCE_CLAIMS
 
-CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
 FIELD_MANAGER: Final = "ResourceClaimController"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 FAILED: Final = "FailedResourceClaimCreation"
@@ -72,7 +70,7 @@ class MakeClaims(Steps):
     async def _recorded(self, each: MissingClaim, context: ActionContext) -> str:
         if not each.recorded:
             return ""
-        found = await context.client.find(CLAIMS, each.recorded, self.pod.namespace)
+        found = await context.client.find(RESOURCE_CLAIMS, each.recorded, self.pod.namespace)
         owners = (found or {}).get("metadata", {}).get("ownerReferences") or ()
         owned = any(owner.get("controller") and owner["uid"] == self.pod.uid for owner in owners)
         return each.recorded if owned else ""
@@ -80,7 +78,7 @@ class MakeClaims(Steps):
     async def _create(self, each: MissingClaim, context: ActionContext) -> str:
         labels = (str(requests_admin_access(each.document)).lower(), "", "Pod")
         try:
-            made = await context.client.create(CLAIMS, dict(each.document), self.pod.namespace)
+            made = await context.client.create(RESOURCE_CLAIMS, dict(each.document), self.pod.namespace)
         except errors.ApiError as error:
             context.metrics.claim_creates.child("failure", *labels).inc()
             # The generated name differs each time; without it, repeated events aggregate into one with a count.
@@ -91,7 +89,7 @@ class MakeClaims(Steps):
             raise
         context.metrics.claim_creates.child("success", *labels).inc()
         name: str = made["metadata"]["name"]
-        context.made.append((CLAIMS, ObjectKey(self.pod.namespace, name)))
+        context.made.append((RESOURCE_CLAIMS, ObjectKey(self.pod.namespace, name)))
         return name
 
 
@@ -142,7 +140,7 @@ class ReleaseClaim(Steps):
     ) -> dict[str, Any]:
         metadata = self.claim["metadata"]
         return await context.client.patch(
-            CLAIMS, metadata["name"], dict(patch), metadata["namespace"], subresource=subresource
+            RESOURCE_CLAIMS, metadata["name"], dict(patch), metadata["namespace"], subresource=subresource
         )
 
     async def _still_there(self, entry: Mapping[str, Any], context: ActionContext) -> bool:

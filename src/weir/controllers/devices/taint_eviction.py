@@ -25,12 +25,11 @@ from weir.client.api import APPLY_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.devices import taint_eviction_status as words
 from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
-from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.devices.taint_eviction_claims import Change, ClaimEvictions
 from weir.controllers.devices.taint_eviction_status import PERIOD, EvictionCounts
 from weir.controllers.runtime.actions import Action, ActionContext, Patch, Record, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted, PodEviction, evict_pod
 from weir.controllers.runtime.views import Pod
@@ -39,7 +38,7 @@ from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.core import View, ViewError, read
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, RESOURCE_CLAIMS, by_kind
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.observe.logs import ObjectRef
 from weir.taints.expression import STOPPED_REASON, Expressions
@@ -115,7 +114,7 @@ class DeviceTaintEviction(Controller):
     def __init__(self, gates: Gates) -> None:
         self.expressions = Expressions()
         self._gates = gates
-        kinds: list[Kind] = [SLICES, CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
+        kinds: list[Kind] = [SLICES, RESOURCE_CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
         if gates.enabled(DEVICE_TAINT_RULES):
             kinds[:0] = [CLASSES, RULES]  # so that a rule's first status comes before its pods
         self.kinds = tuple(kinds)
@@ -141,7 +140,7 @@ class DeviceTaintEviction(Controller):
             yield from _pod_changed(old, new)
             return
         metadata = (new if new is not None else old)["metadata"]
-        if kind is CLAIMS and not _concerns_devices(old) and not _concerns_devices(new):
+        if kind is RESOURCE_CLAIMS and not _concerns_devices(old) and not _concerns_devices(new):
             return
         if kind is RULES and old is not None and new is not None and _same_rule(old, new):
             return  # its status, most likely by ourselves
@@ -157,7 +156,11 @@ class DeviceTaintEviction(Controller):
             if claim is not None:
                 metadata = claim.metadata
                 about_claim = ObjectReference(
-                    CLAIMS.kind, metadata.name, metadata.namespace, metadata.uid, CLAIMS.api_version
+                    RESOURCE_CLAIMS.kind,
+                    metadata.name,
+                    metadata.namespace,
+                    metadata.uid,
+                    RESOURCE_CLAIMS.api_version,
                 )
                 yield Record(about_claim, "Warning", STOPPED_REASON, warning)
 
@@ -168,7 +171,7 @@ class DeviceTaintEviction(Controller):
             yield from self._next_turns(now)
         elif key.kind is RULES:
             yield from self._rule(key, listers, now)
-        elif key.kind is CLAIMS:
+        elif key.kind is RESOURCE_CLAIMS:
             yield from self._claim(key, listers, now)
         elif key.kind is SLICES:
             change = self.model.put_slice(key.name, _read(ResourceSlice, listers, key), now)

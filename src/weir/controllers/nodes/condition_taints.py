@@ -13,10 +13,10 @@ from typing import Any, Final
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Patch, Record
-from weir.controllers.runtime.listers import NODES
 from weir.controllers.runtime.views import Condition, Node
 from weir.objects.core import Taint
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES
 from weir.objects.times import format_time
 from weir.taints.wellknown import (
     DISK_PRESSURE,

@@ -36,16 +36,15 @@ from weir.controllers.nodes.condition_taints import (
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.controllers.runtime.actions import Action, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, parse_time
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import LEASES, NODES, PODS
 from weir.objects.times import format_time
 from weir.taints.wellknown import NOT_READY, UNREACHABLE
 
-LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 CHECK_PERIOD: Final = timedelta(seconds=5)
 GRACE: Final = timedelta(seconds=50)

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES, PODS
 from weir.objects.times import format_time
 from weir.taints.wellknown import OUT_OF_SERVICE
 

@@ -17,13 +17,14 @@ from typing import Any, Final, NamedTuple
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Evict, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import PodEviction
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES, PODS
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import UnreadableValues
 from weir.taints.eviction import stay

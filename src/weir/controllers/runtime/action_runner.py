@@ -34,10 +34,11 @@ from weir.controllers.runtime.actions import (
 )
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.expectations import Expectations, is_deleting
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted, evict_pod
 from weir.objects.kind import Kind
+from weir.objects.kinds import PODS
 from weir.observe.logs import Log, ObjectRef
 
 EVICTIONS_AT_ONCE: Final = 32

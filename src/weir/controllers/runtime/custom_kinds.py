@@ -7,12 +7,10 @@ watched definitions rather than from discovery.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind, find_kind
-
-DEFINITIONS: Final = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+from weir.objects.kinds import find_kind
 
 Document = Mapping[str, Any]
 

@@ -16,17 +16,14 @@ from weir.client.cache import Cache, decode_described, decode_document
 from weir.controllers.runtime.views import Node, Pod
 from weir.devices.claims import claim_names
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
-
-PODS = by_kind("v1", "Pod")
-NODES = by_kind("v1", "Node")
+from weir.objects.kinds import DEPLOYMENTS, LEASES, NODES, PODS, REPLICA_SETS, by_kind
 
 _DECODERS: dict[Kind, Callable[[msgspec.Raw], Any]] = {
     PODS: msgspec.json.Decoder(Pod).decode,
     NODES: msgspec.json.Decoder(Node).decode,
-    by_kind("apps/v1", "Deployment"): decode_described,
-    by_kind("apps/v1", "ReplicaSet"): decode_described,
-    by_kind("coordination.k8s.io/v1", "Lease"): decode_described,
+    DEPLOYMENTS: decode_described,
+    REPLICA_SETS: decode_described,
+    LEASES: decode_described,
 }
 
 

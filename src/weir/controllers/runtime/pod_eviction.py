@@ -16,7 +16,7 @@ from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.events import ObjectReference, Recorder
 from weir.clock import Clock
-from weir.controllers.runtime.listers import PODS
+from weir.objects.kinds import PODS
 from weir.objects.times import format_time
 
 Document = dict[str, Any]

@@ -17,11 +17,12 @@ from weir.client.leases import Elector, Leadership, Timing
 from weir.clock import Clock
 from weir.controllers.runtime.action_runner import ControllerContext
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.custom_kinds import DEFINITIONS, CustomKinds
+from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers, decoder, prepare
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.worker import Worker
 from weir.objects.kind import Kind
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 
@@ -64,8 +65,11 @@ class Controllers:
         self._custom_tasks: dict[Kind, asyncio.Task[None]] = {}
         for controller in self._controllers:
             controller.set_custom_kinds(self.custom_kinds)
-        if any(controller.custom for controller in self._controllers) and DEFINITIONS not in kinds:
-            kinds.append(DEFINITIONS)
+        if (
+            any(controller.custom for controller in self._controllers)
+            and CUSTOM_RESOURCE_DEFINITIONS not in kinds
+        ):
+            kinds.append(CUSTOM_RESOURCE_DEFINITIONS)
         self.informers: dict[Kind, Informer[Any]] = {}
         for number, kind in enumerate(kinds):
             informer = Informer(self.client, kind, self.clock, decoder(kind), seed=self._seed + number)
@@ -124,8 +128,8 @@ class Controllers:
             for worker in self.workers:
                 worker.start()
                 tasks += worker.tasks
-            if DEFINITIONS in self.informers:
-                self.informers[DEFINITIONS].cache.listen(self._defined)
+            if CUSTOM_RESOURCE_DEFINITIONS in self.informers:
+                self.informers[CUSTOM_RESOURCE_DEFINITIONS].cache.listen(self._defined)
             await asyncio.gather(*tasks)
         finally:
             tasks += self._custom_tasks.values()

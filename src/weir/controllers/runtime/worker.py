@@ -35,9 +35,9 @@ from weir.controllers.runtime.actions import (
     Steps,
 )
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS
 from weir.errors import ApiError
 from weir.objects.kind import Kind
+from weir.objects.kinds import PODS
 from weir.observe.logs import ObjectRef
 
 # ── concurrency of the actions of one reconcile: pods are created with slow start and deleted in parallel ──

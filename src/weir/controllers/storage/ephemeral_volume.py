@@ -14,11 +14,11 @@ from typing import Any
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Create, Record, Retry
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
-from weir.controllers.storage.protection import CLAIMS
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.objects.kind import Kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class EphemeralVolumes(Controller):
 
     name = "ephemeral-volume-controller"
     event_source = "ephemeral_volume"
-    kinds: Sequence[Kind] = (PODS, CLAIMS)
+    kinds: Sequence[Kind] = (PODS, PERSISTENT_VOLUME_CLAIMS)
     reads = {PODS: ()}
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodKey]:
@@ -56,7 +56,7 @@ class EphemeralVolumes(Controller):
             if volume.ephemeral is None:
                 continue
             name = f"{key.name}-{volume.name}"
-            claim = listers.get(CLAIMS, name, key.namespace)
+            claim = listers.get(PERSISTENT_VOLUME_CLAIMS, name, key.namespace)
             if claim is None:
                 yield _claim(pod, name, volume.ephemeral.get("volumeClaimTemplate") or {})
             elif not any(
@@ -87,7 +87,7 @@ def _claim(pod: Pod, name: str, template: dict[str, Any]) -> Create:
         },
         "spec": template.get("spec") or {},
     }
-    return Create(CLAIMS, document, pod.metadata.namespace)
+    return Create(PERSISTENT_VOLUME_CLAIMS, document, pod.metadata.namespace)
 
 
 def _about(pod: Pod) -> ObjectReference:

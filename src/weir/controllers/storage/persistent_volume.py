@@ -16,10 +16,9 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers, volume_claims_of
+from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
 from weir.controllers.storage.protection import (
-    CLAIMS,
     PROTECTION,
     ClaimKey,
     is_held,
@@ -34,13 +33,12 @@ from weir.controllers.storage.volume_matching import (
     is_prebound_to,
     mismatch,
 )
-from weir.controllers.storage.volume_phase import BY_CONTROLLER, VOLUMES, phase, settle_volume
+from weir.controllers.storage.volume_phase import BY_CONTROLLER, phase, settle_volume
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 
-CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 OLD_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
@@ -71,7 +69,7 @@ class PersistentVolumes(Controller):
     """The volume binder."""
 
     name = "persistentvolume-controller"
-    kinds: Sequence[Kind] = (CLASSES, VOLUMES, CLAIMS, PODS)
+    kinds: Sequence[Kind] = (STORAGE_CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._reported: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last reported
@@ -84,13 +82,13 @@ class PersistentVolumes(Controller):
                     yield from (ClaimKey(pod.metadata.namespace, name) for name in volume_claims_of(pod))
             return
         metadata = (new or old)["metadata"]
-        if kind is VOLUMES:
+        if kind is PERSISTENT_VOLUMES:
             yield VolumeKey(metadata["name"])
             for volume in filter(None, (old, new)):
                 if reference := volume["spec"].get("claimRef"):
                     yield ClaimKey(reference.get("namespace", ""), reference.get("name", ""))
             yield WaitingClaims()
-        elif kind is CLAIMS:
+        elif kind is PERSISTENT_VOLUME_CLAIMS:
             yield ClaimKey(metadata["namespace"], metadata["name"])
             volume = (new or old)["spec"].get("volumeName")
             if volume:
@@ -101,17 +99,17 @@ class PersistentVolumes(Controller):
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step of a binding, or the end of one."""
         if isinstance(key, WaitingClaims):
-            for claim in listers.all(CLAIMS):
+            for claim in listers.all(PERSISTENT_VOLUME_CLAIMS):
                 if not _was_bound(claim):
                     yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
         elif isinstance(key, ClaimKey):
-            claim = listers.get(CLAIMS, key.name, key.namespace)
+            claim = listers.get(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace)
             if claim is None:
                 self._reported.pop(key, None)
                 yield from _volumes_of_deleted_claim(key, listers, now)
             elif claim["metadata"].get("deletionTimestamp"):
                 if not is_held(claim, listers):
-                    yield from unprotect(CLAIMS, claim, PROTECTION)
+                    yield from unprotect(PERSISTENT_VOLUME_CLAIMS, claim, PROTECTION)
             elif _was_bound(claim):
                 self._reported.pop(key, None)
                 yield from _keep(claim, listers)
@@ -120,7 +118,7 @@ class PersistentVolumes(Controller):
             else:
                 yield from self._bind(key, claim, listers)
         else:
-            volume = listers.get(VOLUMES, key.name)
+            volume = listers.get(PERSISTENT_VOLUMES, key.name)
             if volume is not None:
                 yield from settle_volume(volume, listers, now)
 
@@ -129,7 +127,7 @@ class PersistentVolumes(Controller):
     def _bind(self, key: ClaimKey, claim: Document, listers: Listers) -> Iterator[Action]:
         named = claim["spec"].get("volumeName")
         if named:
-            volume = listers.get(VOLUMES, named)
+            volume = listers.get(PERSISTENT_VOLUMES, named)
             if volume is None:
                 yield from _pending(claim)
             elif not volume["spec"].get("claimRef"):
@@ -146,9 +144,9 @@ class PersistentVolumes(Controller):
                 yield from self._report(key, claim, "Warning", "FailedBinding", text)
                 yield from _pending(claim)
             return
-        storage_class = listers.get(CLASSES, class_of(claim)) if class_of(claim) else None
+        storage_class = listers.get(STORAGE_CLASSES, class_of(claim)) if class_of(claim) else None
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
-        volume = find_volume(claim, listers.all(VOLUMES), waits=waits)
+        volume = find_volume(claim, listers.all(PERSISTENT_VOLUMES), waits=waits)
         if volume is not None:
             yield from _join(volume, claim)
         elif not has_class(claim) and (default := _default_class(listers)):
@@ -156,7 +154,7 @@ class PersistentVolumes(Controller):
                 "metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]},
                 "spec": {"storageClassName": default},
             }
-            yield Patch(CLAIMS, key.name, key.namespace, patch)
+            yield Patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, patch)
         else:
             yield from _pending(claim)
             yield from self._wait(key, claim, storage_class, waits, listers)
@@ -180,7 +178,12 @@ class PersistentVolumes(Controller):
             yield from self._report(key, claim, "Warning", "ProvisioningFailed", text)
         elif annotations.get(PROVISIONER) != (provisioner := found["provisioner"]):
             marks = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
-            yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": marks}})
+            yield Patch(
+                PERSISTENT_VOLUME_CLAIMS,
+                metadata["name"],
+                metadata["namespace"],
+                {"metadata": {"annotations": marks}},
+            )
             text = (
                 f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by "
                 "the system administrator. If volume creation is delayed, please verify that the provisioner is "
@@ -195,7 +198,7 @@ class PersistentVolumes(Controller):
         event = (claim["metadata"]["uid"], reason, message)
         if self._reported.get(key) != event:
             self._reported[key] = event
-            yield Record(about(claim, CLAIMS), type, reason, message)
+            yield Record(about(claim, PERSISTENT_VOLUME_CLAIMS), type, reason, message)
 
 
 def _first_consumer(key: ClaimKey, listers: Listers) -> tuple[str, str]:
@@ -220,7 +223,7 @@ def _default_class(listers: Listers) -> str:
     """Return the name of the class that claims get which name none: of several the newest."""
     marked = [
         each["metadata"]
-        for each in listers.all(CLASSES)
+        for each in listers.all(STORAGE_CLASSES)
         if any((each["metadata"].get("annotations") or {}).get(name) == "true" for name in IS_DEFAULT)
     ]
     marked.sort(key=lambda metadata: str(metadata["name"]))
@@ -247,7 +250,7 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
         if not volume["spec"].get("claimRef"):
             changes["annotations"] = {BY_CONTROLLER: "yes"}
         patch = {"metadata": changes, "spec": {"claimRef": reference}}
-        yield Patch(VOLUMES, volume["metadata"]["name"], "", patch)
+        yield Patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], "", patch)
     yield from phase(volume, "Bound")
     marks = {} if _was_bound(claim) else {COMPLETED: "yes"}
     chosen: dict[str, Any] = {}
@@ -256,7 +259,7 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
         chosen["spec"] = {"volumeName": volume["metadata"]["name"]}
     if marks:
         chosen["metadata"] = {"annotations": marks}
-        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], chosen)
+        yield Patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], metadata["namespace"], chosen)
     present = claim.get("status") or {}
     modes, capacity = volume["spec"].get("accessModes"), volume["spec"].get("capacity")
     grown = present.get("capacity") if present.get("phase") == "Bound" else None
@@ -265,13 +268,19 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
     if present.get("phase") != "Bound" and attributes:  # later the volume's modifier writes it
         status["currentVolumeAttributesClassName"] = attributes
     if any(present.get(name) != value for name, value in status.items()):
-        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+        yield Patch(
+            PERSISTENT_VOLUME_CLAIMS,
+            metadata["name"],
+            metadata["namespace"],
+            {"status": status},
+            subresource="status",
+        )
 
 
 def _keep(claim: Document, listers: Listers) -> Iterator[Action]:
     """Yield what completes or repairs a binding, or says that the volume is lost."""
     named = claim["spec"].get("volumeName")
-    volume = listers.get(VOLUMES, named) if named else None
+    volume = listers.get(PERSISTENT_VOLUMES, named) if named else None
     if volume is not None and (
         not volume["spec"].get("claimRef")
         or volume["spec"]["claimRef"].get("uid") == claim["metadata"]["uid"]
@@ -295,20 +304,28 @@ def _lost(claim: Document, reason: str, message: str) -> Iterator[Action]:
     metadata, status = claim["metadata"], {"phase": "Lost", "accessModes": None, "capacity": None}
     if (claim.get("status") or {}).get("currentVolumeAttributesClassName"):
         status["currentVolumeAttributesClassName"] = None
-    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
-    yield Record(about(claim, CLAIMS), "Warning", reason, message)
+    yield Patch(
+        PERSISTENT_VOLUME_CLAIMS,
+        metadata["name"],
+        metadata["namespace"],
+        {"status": status},
+        subresource="status",
+    )
+    yield Record(about(claim, PERSISTENT_VOLUME_CLAIMS), "Warning", reason, message)
 
 
 def _pending(claim: Document) -> Iterator[Action]:
     if (claim.get("status") or {}).get("phase") != "Pending":
         metadata = claim["metadata"]
         patch = {"status": {"phase": "Pending"}}
-        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
+        yield Patch(
+            PERSISTENT_VOLUME_CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status"
+        )
 
 
 def _volumes_of_deleted_claim(key: ClaimKey, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the volumes that name a claim which is gone."""
-    for volume in listers.all(VOLUMES):
+    for volume in listers.all(PERSISTENT_VOLUMES):
         reference = volume["spec"].get("claimRef") or {}
         if (reference.get("namespace"), reference.get("name")) == (key.namespace, key.name):
             yield WakeAt(VolumeKey(volume["metadata"]["name"]), now)

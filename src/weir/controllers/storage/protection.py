@@ -17,11 +17,10 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, by_kind
 from weir.objects.quota_usage import attributes_classes_of
 from weir.objects.times import format_time
 
-CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
 PROTECTION: Final = "kubernetes.io/pvc-protection"
 UNUSED: Final = "Unused"
 
@@ -67,7 +66,9 @@ def use_condition(claim: Document, listers: Listers, now: datetime) -> Iterator[
         "metadata": {"resourceVersion": metadata["resourceVersion"]},
         "status": {"conditions": [*(each for each in present if each["type"] != UNUSED), made]},
     }
-    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
+    yield Patch(
+        PERSISTENT_VOLUME_CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status"
+    )
 
 
 def unprotect(kind: Kind, document: Document, finalizer: str) -> Iterator[Action]:
@@ -93,7 +94,6 @@ def _users(claim: Document, listers: Listers) -> Iterator[Pod]:
 
 
 CLASSES: Final = by_kind("storage.k8s.io/v1", "VolumeAttributesClass")
-VOLUMES: Final = by_kind("v1", "PersistentVolume")
 CLASS_PROTECTION: Final = "kubernetes.io/vac-protection"
 
 
@@ -108,7 +108,7 @@ class AttributesClassProtection(Controller):
     """The controller that lets unused classes go."""
 
     name = "volumeattributesclass-protection-controller"
-    kinds: Sequence[Kind] = (CLASSES, VOLUMES, CLAIMS)
+    kinds: Sequence[Kind] = (CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ClassKey]:
         """Yield a class that is being deleted, and those that a volume or claim no longer uses."""
@@ -124,7 +124,7 @@ class AttributesClassProtection(Controller):
         attributes_class = listers.get(CLASSES, key.name)
         if attributes_class is None or not attributes_class["metadata"].get("deletionTimestamp"):
             return
-        for kind in (VOLUMES, CLAIMS):
+        for kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS):
             if any(key.name in _used(kind, document) for document in listers.all(kind)):
                 return
         yield from unprotect(CLASSES, attributes_class, CLASS_PROTECTION)
@@ -134,6 +134,6 @@ def _used(kind: Kind, document: Mapping[str, Any] | None) -> set[str]:
     """Return the names of the classes that a volume or claim refers to."""
     if document is None:
         return set()
-    if kind is CLAIMS:
+    if kind is PERSISTENT_VOLUME_CLAIMS:
         return attributes_classes_of(document)
     return {document["spec"].get("volumeAttributesClassName") or ""} - {""}

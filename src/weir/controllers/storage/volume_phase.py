@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Delete, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.storage.protection import CLAIMS, ClaimKey, unprotect
+from weir.controllers.storage.protection import ClaimKey, unprotect
 from weir.controllers.storage.volume_matching import volume_mode
 from weir.controllers.workloads.pod_control import about
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 
-VOLUMES: Final = by_kind("v1", "PersistentVolume")
 PROTECTION: Final = "kubernetes.io/pv-protection"
 BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -29,11 +28,13 @@ def settle_volume(volume: Document, listers: Listers, now: datetime) -> Iterator
     """Yield what brings a volume in line with its claim."""
     reference = volume["spec"].get("claimRef") or {}
     claim = (
-        listers.get(CLAIMS, reference.get("name", ""), reference.get("namespace", "")) if reference else None
+        listers.get(PERSISTENT_VOLUME_CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
+        if reference
+        else None
     )
     if volume["metadata"].get("deletionTimestamp"):
         if claim is None:
-            yield from unprotect(VOLUMES, volume, PROTECTION)
+            yield from unprotect(PERSISTENT_VOLUMES, volume, PROTECTION)
         return
     if not reference.get("uid"):
         yield from phase(volume, "Available")
@@ -60,7 +61,7 @@ def phase(volume: Document, name: str, message: str = "") -> Iterator[Patch]:
     status = volume.get("status") or {}
     if (status.get("phase"), status.get("message") or "") != (name, message):
         patch = {"status": {"phase": name, "message": message or None}}
-        yield Patch(VOLUMES, volume["metadata"]["name"], "", patch, subresource="status")
+        yield Patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], "", patch, subresource="status")
 
 
 def _annotations(document: Document) -> Mapping[str, str]:
@@ -78,7 +79,7 @@ def _unbind(volume: Document) -> Iterator[Action]:
         changes["annotations"] = {BY_CONTROLLER: None}
         reference = None
     patch = {"metadata": changes, "spec": {"claimRef": reference}}
-    yield Patch(VOLUMES, volume["metadata"]["name"], "", patch)
+    yield Patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], "", patch)
     yield from phase(volume, "Available")
 
 
@@ -92,10 +93,10 @@ def _release(volume: Document) -> Iterator[Action]:
         return  # its driver removes it
     problem = _cannot_delete(volume)
     if not problem:
-        yield Delete(VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
+        yield Delete(PERSISTENT_VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
     elif (volume.get("status") or {}).get("phase") != "Failed":
         yield from phase(volume, "Failed", problem)
-        yield Record(about(volume, VOLUMES), "Warning", "VolumeFailedDelete", problem)
+        yield Record(about(volume, PERSISTENT_VOLUMES), "Warning", "VolumeFailedDelete", problem)
 
 
 def _cannot_delete(volume: Document) -> str:
@@ -116,9 +117,9 @@ def _report_mode(volume: Document, claim: Document) -> Iterator[Action]:
         f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim["metadata"]["name"]}" '
         "due to incompatible volumeMode."
     )
-    yield Record(about(volume, VOLUMES), "Warning", "VolumeMismatch", text)
+    yield Record(about(volume, PERSISTENT_VOLUMES), "Warning", "VolumeMismatch", text)
     text = (
         f'Cannot bind PersistentVolume "{volume["metadata"]["name"]}" to requested PersistentVolumeClaim '
         "due to incompatible volumeMode."
     )
-    yield Record(about(claim, CLAIMS), "Warning", "VolumeMismatch", text)
+    yield Record(about(claim, PERSISTENT_VOLUME_CLAIMS), "Warning", "VolumeMismatch", text)

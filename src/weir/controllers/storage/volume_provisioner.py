@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, Listers
-from weir.controllers.storage.persistent_volume import CLASSES, OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
-from weir.controllers.storage.protection import CLAIMS
-from weir.controllers.storage.volume_phase import PROVISIONED_BY, VOLUMES
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.storage.persistent_volume import OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
+from weir.controllers.storage.volume_phase import PROVISIONED_BY
 from weir.controllers.workloads.pod_control import about
 from weir.objects.kind import Kind
+from weir.objects.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 
 NAME: Final = "simulated.weir.dev"
 TOPOLOGY_KEY: Final = "topologyKey"
@@ -53,34 +53,34 @@ class VolumeProvisioner(Controller):
 
     name = "volume-provisioner"
     event_source = NAME
-    kinds: Sequence[Kind] = (CLASSES, NODES, VOLUMES, CLAIMS)
+    kinds: Sequence[Kind] = (STORAGE_CLASSES, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield claims that wait for a volume, and volumes that may be done with."""
-        if kind is CLAIMS:
+        if kind is PERSISTENT_VOLUME_CLAIMS:
             metadata = (new or old)["metadata"]
             if new is not None and _is_asked(new):
                 yield UnprovisionedClaimKey(metadata["namespace"], metadata["name"])
             if new is None and (volume := old["spec"].get("volumeName")):
                 yield ProvisionedVolumeKey(volume)
-        elif kind is VOLUMES and new is not None and _is_mine(new):
+        elif kind is PERSISTENT_VOLUMES and new is not None and _is_mine(new):
             yield ProvisionedVolumeKey(new["metadata"]["name"])
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the volume to make, or to remove."""
         if isinstance(key, ProvisionedVolumeKey):
-            volume = listers.get(VOLUMES, key.name)
+            volume = listers.get(PERSISTENT_VOLUMES, key.name)
             if volume is not None and _is_mine(volume):
                 yield from _release(volume, listers)
             return
-        claim = listers.get(CLAIMS, key.name, key.namespace)
+        claim = listers.get(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace)
         if claim is None or not _is_asked(claim):
             return
-        storage_class = listers.get(CLASSES, claim["spec"].get("storageClassName") or "")
+        storage_class = listers.get(STORAGE_CLASSES, claim["spec"].get("storageClassName") or "")
         name = f"pvc-{claim['metadata']['uid']}"
-        if storage_class is None or listers.get(VOLUMES, name) is not None:
+        if storage_class is None or listers.get(PERSISTENT_VOLUMES, name) is not None:
             return
-        whom = about(claim, CLAIMS)
+        whom = about(claim, PERSISTENT_VOLUME_CLAIMS)
         try:
             document = volume_for(claim, storage_class, name, listers)
         except CannotProvision as error:
@@ -89,9 +89,9 @@ class VolumeProvisioner(Controller):
             )
             yield Record(whom, "Warning", "ProvisioningFailed", text)
             patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
-            yield Patch(CLAIMS, key.name, key.namespace, patch)
+            yield Patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, patch)
             return
-        yield Create(VOLUMES, document)
+        yield Create(PERSISTENT_VOLUMES, document)
         yield Record(whom, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
 
@@ -157,12 +157,12 @@ def _terms(claim: Document, storage_class: Document, listers: Listers) -> list[d
 def _release(volume: Document, listers: Listers) -> Iterator[Action]:
     """Yield the deletion of a volume whose claim is gone, where its reclaim policy is Delete."""
     reference = volume["spec"].get("claimRef") or {}
-    claim = listers.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
+    claim = listers.get(PERSISTENT_VOLUME_CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
     held = claim is not None and claim["metadata"]["uid"] == reference.get("uid")
     if held or volume["metadata"].get("deletionTimestamp"):
         return
     if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and reference.get("uid"):
-        yield Delete(VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
+        yield Delete(PERSISTENT_VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
 
 
 def _is_asked(claim: Document) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Node, Pod
 from weir.controllers.workloads.controller_revisions import REVISIONS, hash_of, history
@@ -41,13 +41,12 @@ from weir.controllers.workloads.pod_control import (
 from weir.gates import Gates
 from weir.objects import core
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DAEMON_SETS, NODES, PODS
 from weir.observe.logs import ObjectRef
 from weir.observe.unreadable import AGAIN_SECONDS, UnreadableValues
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import Evaluate
 
-DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
 HASH_LABEL: Final = "controller-revision-hash"
 GENERATION_LABEL: Final = "pod-template-generation"
 AGAIN: Final = timedelta(seconds=AGAIN_SECONDS)
@@ -74,7 +73,7 @@ class DaemonSets(Controller):
     """The DaemonSet controller."""
 
     name = "daemonset-controller"
-    kinds: Sequence[Kind] = (DAEMONSETS, REVISIONS, PODS, NODES)
+    kinds: Sequence[Kind] = (DAEMON_SETS, REVISIONS, PODS, NODES)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.expressions = Expressions()
@@ -91,7 +90,7 @@ class DaemonSets(Controller):
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
-        if kind is DAEMONSETS:
+        if kind is DAEMON_SETS:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
             if new is None:
@@ -102,7 +101,7 @@ class DaemonSets(Controller):
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self.lost.changed(old, new)
-            owners = owner_keys(old, new, DAEMONSETS)
+            owners = owner_keys(old, new, DAEMON_SETS)
             for namespace, name in (*owners, *self._claimants.concerned(old, new)):
                 yield DaemonKey(namespace, name)
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
@@ -111,10 +110,10 @@ class DaemonSets(Controller):
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what brings the pods of a DaemonSet in line with its nodes."""
         if isinstance(key, EveryDaemonSet):
-            for each in listers.all(DAEMONSETS):
+            for each in listers.all(DAEMON_SETS):
                 yield WakeAt(DaemonKey(each["metadata"]["namespace"], each["metadata"]["name"]), now)
             return
-        daemonset = listers.get(DAEMONSETS, key.name, key.namespace)
+        daemonset = listers.get(DAEMON_SETS, key.name, key.namespace)
         if daemonset is None or daemonset["metadata"].get("deletionTimestamp"):
             return
         judged = self._judge(daemonset, listers, now)
@@ -181,8 +180,8 @@ class _Round:
         self._controller, self._set, self._judged, self._now = controller, daemonset, judged, now
         self._pattern = judged.pattern
         self._uid = daemonset["metadata"]["uid"]
-        self._claimed = claim(daemonset, DAEMONSETS, listers, PODS)
-        self._history = history(daemonset, DAEMONSETS, listers, HASH_LABEL)
+        self._claimed = claim(daemonset, DAEMON_SETS, listers, PODS)
+        self._history = history(daemonset, DAEMON_SETS, listers, HASH_LABEL)
         self._hash = hash_of(self._history.update, HASH_LABEL)
         self._by_node: dict[str, list[Pod]] = {}
         for pod in self._claimed.mine:
@@ -203,7 +202,7 @@ class _Round:
         concerned = sorted({*verdicts, *(name for name in self._by_node if name in nodes)})
         should = {name: verdicts.get(name, NEITHER) for name in concerned}
         if warning := self._controller.expressions.warning(self._uid, self._pattern.tolerations):
-            yield Record(about(self._set, DAEMONSETS), "Warning", STOPPED_REASON, warning)
+            yield Record(about(self._set, DAEMON_SETS), "Warning", STOPPED_REASON, warning)
         desired = sum(answer.run for answer in should.values())
         surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
         for name, verdict in should.items():
@@ -275,7 +274,7 @@ class _Round:
         generation = annotations.get(GENERATION) or str(metadata.get("generation", 1))
         return make_pod(
             self._set,
-            DAEMONSETS,
+            DAEMON_SETS,
             labels={HASH_LABEL: self._hash, GENERATION_LABEL: generation},
             spec=spec_for(self._set["spec"]["template"], node, self._pattern.tolerations),
         )
@@ -283,7 +282,7 @@ class _Round:
     def _remove(self, pod: Pod) -> Iterator[Action]:
         if pod.metadata.uid not in self._removed:
             self._removed.add(pod.metadata.uid)
-            yield remove_pod(pod, self._set, DAEMONSETS)
+            yield remove_pod(pod, self._set, DAEMON_SETS)
 
     def _ended(self, pod: Pod, node: str) -> Iterator[Action]:
         where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}"
@@ -294,10 +293,10 @@ class _Round:
                 yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)
                 return
             message = f"Found failed daemon pod {where}, will try to kill it"
-            yield Record(about(self._set, DAEMONSETS), "Warning", "FailedDaemonPod", message)
+            yield Record(about(self._set, DAEMON_SETS), "Warning", "FailedDaemonPod", message)
         else:
             message = f"Found succeeded daemon pod {where}, will try to delete it"
-            yield Record(about(self._set, DAEMONSETS), "Normal", "SucceededDaemonPod", message)
+            yield Record(about(self._set, DAEMON_SETS), "Normal", "SucceededDaemonPod", message)
         yield from self._remove(pod)
 
     # ── rolling ──────────────────────────────────────────────────────────────────────────────────
@@ -404,7 +403,7 @@ class _Round:
                 name: None if name in optional and not value else value for name, value in status.items()
             }
             yield Patch(
-                DAEMONSETS,
+                DAEMON_SETS,
                 metadata["name"],
                 metadata["namespace"],
                 {"status": written},

@@ -16,10 +16,9 @@ import msgspec
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import about, owner_key, owner_keys
-from weir.controllers.workloads.replicaset import REPLICASETS
-from weir.controllers.workloads.rollout import DEPLOYMENTS, Rollout
+from weir.controllers.workloads.rollout import Rollout
 from weir.controllers.workloads.rollout_status import (
     condition,
     has_deadline,
@@ -29,6 +28,7 @@ from weir.controllers.workloads.rollout_status import (
 )
 from weir.gates import Gates
 from weir.objects.kind import Kind
+from weir.objects.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 
 CREATE_ERROR: Final = "ReplicaSetCreateError"
 
@@ -54,7 +54,7 @@ class Deployments(Controller):
     """The Deployment controller."""
 
     name = "deployment-controller"
-    kinds: Sequence[Kind] = (DEPLOYMENTS, REPLICASETS, PODS)
+    kinds: Sequence[Kind] = (DEPLOYMENTS, REPLICA_SETS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()
@@ -65,31 +65,31 @@ class Deployments(Controller):
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
             yield DeploymentKey(metadata["namespace"], metadata["name"])
-        elif kind is REPLICASETS:
+        elif kind is REPLICA_SETS:
             owners = owner_keys(old, new, DEPLOYMENTS)
             for namespace, name in (*owners, *self._claimants.concerned(old, new)):
                 yield DeploymentKey(namespace, name)
-        elif kind is PODS and new is None and (owner := owner_key(old, REPLICASETS)) is not None:
+        elif kind is PODS and new is None and (owner := owner_key(old, REPLICA_SETS)) is not None:
             yield PodGoneKey(*owner)
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step of a rollout, and the status."""
         if isinstance(key, PodGoneKey):
-            owner = owner_key(listers.get(REPLICASETS, key.replicaset, key.namespace), DEPLOYMENTS)
+            owner = owner_key(listers.get(REPLICA_SETS, key.replicaset, key.namespace), DEPLOYMENTS)
             if owner is not None and _recreates(listers.get(DEPLOYMENTS, owner[1], owner[0])):
                 yield WakeAt(DeploymentKey(*owner), now)
             return
         deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:
             return
-        claimed = claim(deployment, DEPLOYMENTS, listers, REPLICASETS)
+        claimed = claim(deployment, DEPLOYMENTS, listers, REPLICA_SETS)
         yield from claimed.changes
         rollout = Rollout(deployment, claimed.mine, now)
         running = 0
         if rollout.recreates:  # a rolling update goes by what the ReplicaSets say of their pods
             old = (listers.owned(PODS, each["metadata"]["uid"]) for each in rollout.old)
             running = sum(not pod.terminated for pods in old for pod in pods)
-        taken = listers.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
+        taken = listers.get(REPLICA_SETS, rollout.new_name, key.namespace) if rollout.new is None else None
         if not deployment["metadata"].get("deletionTimestamp"):
             yield from rollout.actions(running, taken)
         status, moved = rollout_status(rollout, now)
@@ -113,7 +113,7 @@ class Deployments(Controller):
         deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:
             return
-        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, listers, REPLICASETS).mine, now)
+        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, listers, REPLICA_SETS).mine, now)
         text = f'Failed to create new replica set "{rollout.new_name}": {message}'
         yield Record(about(deployment, DEPLOYMENTS), "Warning", CREATE_ERROR, text)
         present = (deployment.get("status") or {}).get("conditions") or ()

@@ -23,28 +23,26 @@ from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.pod_eviction import TYPE as DISRUPTION_TARGET
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.pod_control import about, scaled
-from weir.controllers.workloads.replicaset import REPLICASETS, REPLICATION_CONTROLLERS
-from weir.controllers.workloads.rollout import DEPLOYMENTS
+from weir.controllers.workloads.replicaset import REPLICATION_CONTROLLERS
 from weir.controllers.workloads.statefulset import STATEFULSETS
 from weir.gates import Gates
 from weir.objects.core import OwnerReference
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind, find_kind
+from weir.objects.kinds import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, find_kind
 from weir.objects.times import format_time
 from weir.selectors.labels import EVERYTHING, Selector, SelectorError, from_object, print_selector
 
-BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
 #: How long an eviction that was granted counts before its pod is seen to go.
 GRANTED: Final = timedelta(minutes=2)
 #: How long a pod that was picked to go may stay before its condition says otherwise.
 STALE: Final = timedelta(minutes=2)
 
 
-SIZED: Final = {kind.kind: kind for kind in (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)}
+SIZED: Final = {kind.kind: kind for kind in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFULSETS)}
 
 
 class NoScale(ValueError):
@@ -94,7 +92,7 @@ def _size(owner: OwnerReference, pod: Pod, listers: Listers) -> tuple[str, int]:
     if kind is None:
         raise NoScale(_without_scale(owner))
     found = _find(kind, owner.name, owner.uid, pod.metadata.namespace, listers)
-    if found is not None and kind is REPLICASETS:
+    if found is not None and kind is REPLICA_SETS:
         above = next((o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")), None)
         if above is not None and above["kind"] == DEPLOYMENTS.kind:
             found = _find(DEPLOYMENTS, above["name"], above["uid"], pod.metadata.namespace, listers)
@@ -151,7 +149,7 @@ class Disruption(Controller):
 
     name = "disruption-controller"
     event_source = "controllermanager"
-    kinds: Sequence[Kind] = (BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
+    kinds: Sequence[Kind] = (POD_DISRUPTION_BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._reported: dict[
@@ -161,7 +159,7 @@ class Disruption(Controller):
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield the budgets that changed, whose pods did, or in whose namespace an owner did."""
-        if kind is BUDGETS:
+        if kind is POD_DISRUPTION_BUDGETS:
             metadata = (new or old)["metadata"]
             self._note(metadata["namespace"], metadata["name"], new)
             yield BudgetKey(metadata["namespace"], metadata["name"])
@@ -205,7 +203,7 @@ class Disruption(Controller):
             pod = listers.pod(key.namespace, key.name)
             names = sorted(
                 budget["metadata"]["name"]
-                for budget in listers.within(BUDGETS, key.namespace)
+                for budget in listers.within(POD_DISRUPTION_BUDGETS, key.namespace)
                 if pod is not None and _selects(from_object(budget["spec"].get("selector")), pod)
             )
             if pod is not None and len(names) > 1:
@@ -215,11 +213,11 @@ class Disruption(Controller):
                 )
                 yield Record(_about(pod), "Warning", "MultiplePodDisruptionBudgets", text)
         else:
-            for budget in listers.within(BUDGETS, key.namespace):
+            for budget in listers.within(POD_DISRUPTION_BUDGETS, key.namespace):
                 yield WakeAt(BudgetKey(key.namespace, budget["metadata"]["name"]), now)
 
     def _budget(self, key: BudgetKey, listers: Listers, now: datetime) -> Iterator[Action]:
-        budget = listers.get(BUDGETS, key.name, key.namespace)
+        budget = listers.get(POD_DISRUPTION_BUDGETS, key.name, key.namespace)
         if budget is None:
             self._reported.pop(key, None)
             return
@@ -262,7 +260,9 @@ class Disruption(Controller):
         text = f"Failed to calculate the number of expected pods: {problem}"
         if self._reported.get(key) != frozenset({text}):
             self._reported[key] = frozenset({text})
-            yield Record(about(budget, BUDGETS), "Warning", "CalculateExpectedPodCountFailed", text)
+            yield Record(
+                about(budget, POD_DISRUPTION_BUDGETS), "Warning", "CalculateExpectedPodCountFailed", text
+            )
         generation = present.get("observedGeneration", 0)
         condition = _condition(present, "SyncFailed", problem, generation, now)
         before = _found(present)
@@ -282,7 +282,7 @@ class Disruption(Controller):
         self._reported[key] = now
         for reason in sorted(now - before):
             type, message, _ = odd[reason]
-            yield Record(about(budget, BUDGETS), type, reason, message)
+            yield Record(about(budget, POD_DISRUPTION_BUDGETS), type, reason, message)
 
 
 def _face(pod: Pod | None) -> tuple[Any, ...] | None:
@@ -372,7 +372,7 @@ def _write(key: BudgetKey, budget: Document, status: Document, condition: Docume
     # The version is named: an eviction granted meanwhile must not be lost.
     version = {"resourceVersion": budget["metadata"]["resourceVersion"]}
     patch = {"metadata": version, "status": {**status, "conditions": [condition]}}
-    return Patch(BUDGETS, key.name, key.namespace, patch, subresource="status")
+    return Patch(POD_DISRUPTION_BUDGETS, key.name, key.namespace, patch, subresource="status")
 
 
 def _unmanaged(selector: Document | None) -> str:

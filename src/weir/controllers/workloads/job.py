@@ -14,13 +14,14 @@ from typing import Any, Final
 from weir.controllers.runtime.actions import Action, Document
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.job_sync import JOBS, JobKey, JobSync
 from weir.controllers.workloads.job_tracking import FINALIZER, Failures, untracked
 from weir.controllers.workloads.pod_control import owner_keys
 from weir.gates import Gates
 from weir.objects.kind import Kind
+from weir.objects.kinds import PODS
 
 MANAGER: Final = "kubernetes.io/job-controller"
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Document, Patch
 from weir.controllers.runtime.controller_refs import claim
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.job_policies import handle, parse_indexes
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, by_kind
 
 JOBS: Final = by_kind("batch/v1", "Job")
 

@@ -11,9 +11,9 @@ import msgspec
 
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Create, Delete
-from weir.controllers.runtime.listers import PODS
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.objects.kind import Document, Kind
+from weir.objects.kinds import PODS
 from weir.values.names import SUFFIX_ALPHABET
 
 

@@ -19,7 +19,7 @@ import msgspec
 from weir.controllers.runtime.actions import Action, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, not_before
 from weir.controllers.workloads.pod_control import (
@@ -31,10 +31,9 @@ from weir.controllers.workloads.pod_control import (
 )
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, REPLICA_SETS, by_kind
 from weir.objects.times import format_time
 
-REPLICASETS: Final = by_kind("apps/v1", "ReplicaSet")
 REPLICATION_CONTROLLERS: Final = by_kind("v1", "ReplicationController")
 AT_ONCE: Final = 500
 COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -53,7 +52,7 @@ class ReplicaSets(Controller):
     """The ReplicaSet controller."""
 
     name: str = "replicaset-controller"
-    kind: Kind = REPLICASETS
+    kind: Kind = REPLICA_SETS
 
     def __init__(self, gates: Gates) -> None:
         self.kinds = (self.kind, PODS)
@@ -138,7 +137,7 @@ class ReplicaSets(Controller):
             "availableReplicas": available,
             "observedGeneration": metadata.get("generation", 0),
         }
-        if self.kind is REPLICASETS:
+        if self.kind is REPLICA_SETS:
             status["terminatingReplicas"] = terminating
         present = replicaset.get("status") or {}
         recovered = _failure(replicaset) is not None and len(pods) >= spec.get("replicas", 1)

@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.workloads.pod_control import about, owner_reference, scaled, template_hash
-from weir.controllers.workloads.replicaset import REPLICASETS
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import DEPLOYMENTS, REPLICA_SETS
 
-DEPLOYMENTS: Final = by_kind("apps/v1", "Deployment")
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
@@ -136,7 +134,7 @@ class Rollout:
             },
         }
         generation = metadata.get("generation", 0)
-        yield Create(REPLICASETS, document, metadata["namespace"], generation=generation)
+        yield Create(REPLICA_SETS, document, metadata["namespace"], generation=generation)
         self.created = self.new_name
         if number:
             yield self._report_scaling(self.new_name, 0, number)
@@ -158,7 +156,7 @@ class Rollout:
         if (new["spec"].get("minReadySeconds") or 0) != min_ready:
             patch["spec"] = {"minReadySeconds": min_ready}
         if patch:
-            yield Patch(REPLICASETS, new["metadata"]["name"], new["metadata"]["namespace"], patch)
+            yield Patch(REPLICA_SETS, new["metadata"]["name"], new["metadata"]["namespace"], patch)
         yield from self._note_revision(revision)
 
     def _passed_on(self) -> dict[str, str]:
@@ -285,7 +283,7 @@ class Rollout:
         patch: dict[str, Any] = {"metadata": {"annotations": self._sizes()}}
         if has != number:
             patch["spec"] = {"replicas": number}
-        yield Patch(REPLICASETS, metadata["name"], metadata["namespace"], patch, held=True)
+        yield Patch(REPLICA_SETS, metadata["name"], metadata["namespace"], patch, held=True)
         if has != number:
             yield self._report_scaling(metadata["name"], has, number)
 
@@ -301,7 +299,7 @@ class Rollout:
             metadata, status = each["metadata"], each.get("status") or {}
             seen = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
             if not replicas(each) and not status.get("replicas") and seen:
-                yield Delete(REPLICASETS, metadata["name"], metadata["namespace"], metadata["uid"])
+                yield Delete(REPLICA_SETS, metadata["name"], metadata["namespace"], metadata["uid"])
 
 
 # ── ReplicaSets ──────────────────────────────────────────────────────────────────────────────────

@@ -8,16 +8,14 @@ whenScaled Delete a pod that is scaled down owns it, and the garbage collector d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from weir.controllers.runtime.actions import Action, Create, Document, Patch
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import about, owner_reference
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
-
-CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 
 
 class StatefulClaims:
@@ -76,7 +74,9 @@ class StatefulClaims:
                 continue
             metadata, wanted = claim["metadata"], [*others, *owners]
             changes = {"resourceVersion": metadata["resourceVersion"], "ownerReferences": wanted or None}
-            yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes})
+            yield Patch(
+                PERSISTENT_VOLUME_CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes}
+            )
 
     def _owners(self, pod: Pod, scaled_down: bool) -> Iterator[Document]:
         if scaled_down and self._with_pod:
@@ -96,7 +96,7 @@ class StatefulClaims:
 
     def _find(self, template: Document, number: int) -> Document | None:
         found: Document | None = self._listers.get(
-            CLAIMS, self.name(template, number), self._set["metadata"]["namespace"]
+            PERSISTENT_VOLUME_CLAIMS, self.name(template, number), self._set["metadata"]["namespace"]
         )
         return found
 
@@ -121,7 +121,7 @@ class StatefulClaims:
         pod = f"{owner['name']}-{number}"
         what = f"Create Claim {metadata['name']} for Pod {pod} in StatefulSet {owner['name']}"
         return Create(
-            CLAIMS,
+            PERSISTENT_VOLUME_CLAIMS,
             document,
             owner["namespace"],
             whom,

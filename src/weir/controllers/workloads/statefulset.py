@@ -17,7 +17,7 @@ from msgspec import structs
 from weir.controllers.runtime.actions import Action, Delete, Document, Patch, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.controller_revisions import REVISIONS, history, template_of
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, Replacements
@@ -29,10 +29,10 @@ from weir.controllers.workloads.pod_control import (
     remove_pod,
     scaled,
 )
-from weir.controllers.workloads.stateful_claims import CLAIMS, StatefulClaims
+from weir.controllers.workloads.stateful_claims import StatefulClaims
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, by_kind
 
 STATEFULSETS: Final = by_kind("apps/v1", "StatefulSet")
 HASH_LABEL: Final = "controller-revision-hash"
@@ -53,7 +53,7 @@ class StatefulSets(Controller):
     """The StatefulSet controller."""
 
     name = "statefulset-controller"
-    kinds: Sequence[Kind] = (STATEFULSETS, REVISIONS, PODS, CLAIMS)
+    kinds: Sequence[Kind] = (STATEFULSETS, REVISIONS, PODS, PERSISTENT_VOLUME_CLAIMS)
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()

@@ -20,7 +20,7 @@ from weir.client.cache import Informer, ObjectKey, decode_document
 from weir.client.events import Recorder, reference
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import RESOURCE_SLICES, by_kind
 from weir.observe.logs import Log
 from weir.simulation.drivers.device_models import DEVICES, Devices, DevicesError, read_all
 from weir.simulation.drivers.faults import (
@@ -34,7 +34,6 @@ from weir.simulation.drivers.faults import (
 from weir.simulation.drivers.publisher import MARKS, Plan, PoolLocation, device_class, dropped, plan
 from weir.simulation.kubelet.node_classes import is_off
 
-SLICES: Final = by_kind("resource.k8s.io/v1", "ResourceSlice")
 CLASSES: Final = by_kind("resource.k8s.io/v1", "DeviceClass")
 WORKERS: Final = 4
 ASK_AGAIN_SECONDS: Final = 30.0
@@ -68,7 +67,7 @@ class Drivers:
         self._recorder, self._log = recorder, log
         self._marks = marks
         self._slices: Informer[Document] = Informer(
-            client, SLICES, clock, decode_document, label_selector=_selector(marks), seed=0
+            client, RESOURCE_SLICES, clock, decode_document, label_selector=_selector(marks), seed=0
         )
         self._queue: WorkQueue[PoolKey] = WorkQueue(clock)
         self._by_pool: dict[PoolKey, dict[str, Devices]] = {}  # → node → what it has there
@@ -101,7 +100,7 @@ class Drivers:
     async def _until_served(self) -> None:
         while True:
             try:
-                await self._client.list(SLICES, limit=1)
+                await self._client.list(RESOURCE_SLICES, limit=1)
                 return
             except (errors.ApiError, Unreachable) as error:
                 self._log.v(2, "devices cannot be published", err=str(error))
@@ -222,15 +221,15 @@ class Drivers:
         for number, document in enumerate((*wanted.create, *wanted.update)):
             created = number < len(wanted.create)
             if created:
-                answer = await self._client.create(SLICES, document)
+                answer = await self._client.create(RESOURCE_SLICES, document)
             else:
                 try:
-                    answer = await self._client.update(SLICES, document)
+                    answer = await self._client.update(RESOURCE_SLICES, document)
                 except errors.NotFound:  # gone meanwhile: it is created when its deletion is seen
                     self._stored.get(key, {}).pop(document["metadata"]["name"], None)
                     raise
                 except errors.Conflict:
-                    fresh = await self._client.find(SLICES, document["metadata"]["name"])
+                    fresh = await self._client.find(RESOURCE_SLICES, document["metadata"]["name"])
                     if fresh is not None:
                         self._stored.setdefault(key, {})[fresh["metadata"]["name"]] = fresh
                     raise
@@ -248,7 +247,7 @@ class Drivers:
             self._deleted.add(metadata["uid"])
             self._stored.get(key, {}).pop(metadata["name"], None)
             try:
-                await self._client.delete(SLICES, metadata["name"], uid=metadata["uid"])
+                await self._client.delete(RESOURCE_SLICES, metadata["name"], uid=metadata["uid"])
             except (errors.NotFound, errors.Conflict):
                 self._deleted.discard(metadata["uid"])
 

@@ -22,13 +22,11 @@ from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Cache, ObjectKey
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import LEASES, NODES
 from weir.objects.times import format_micro_time, format_time
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import addresses, allocatable_of, healthy, is_off
 
-NODES: Final = by_kind("v1", "Node")
-LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 RENEW_SECONDS: Final = 10.0

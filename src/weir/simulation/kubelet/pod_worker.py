@@ -24,7 +24,14 @@ from weir.client.queue import WorkQueue
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, ViewError, read
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    RESOURCE_CLAIMS,
+    SECRETS,
+)
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
 from weir.objects.volumes import PersistentVolume
@@ -49,11 +56,7 @@ from weir.simulation.kubelet.references import references
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING
 
-PODS: Final = by_kind("v1", "Pod")
-CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
-VOLUMES: Final = by_kind("v1", "PersistentVolume")
-VOLUME_CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
-REFERRED: Final = {"ConfigMap": by_kind("v1", "ConfigMap"), "Secret": by_kind("v1", "Secret")}
+REFERRED: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 PREPARE_AGAIN_SECONDS: Final = 5.0
 PREEMPTED: Final = Ending("Preempting", "Preempted in order to admit critical pod")
 
@@ -391,16 +394,16 @@ class PodWorker:
         namespace = pod["metadata"]["namespace"]
         view, claims = read(Pod, pod), {}
         for name in resource_claim_names(view):
-            found = await self._client.find(CLAIMS, name, namespace)
+            found = await self._client.find(RESOURCE_CLAIMS, name, namespace)
             if found is not None:
                 claims[f"{namespace}/{name}"] = read(ResourceClaim, found)
         return unprepared(view, claims)
 
     async def _unmounted_volume(self, pod: Document, node: Document) -> str:
         for name in volume_claim_names(pod):
-            claim = await self._client.find(VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
+            claim = await self._client.find(PERSISTENT_VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
             bound = ((claim or {}).get("spec") or {}).get("volumeName")
-            volume = await self._client.find(VOLUMES, bound) if bound else None
+            volume = await self._client.find(PERSISTENT_VOLUMES, bound) if bound else None
             if volume is not None:
                 labels = node["metadata"].get("labels") or {}
                 problem = mount_problem(read(PersistentVolume, volume), labels, self._gates)

@@ -21,7 +21,7 @@ from weir.client.events import Recorder
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import NODES, PODS
 from weir.observe.logs import Log
 from weir.observe.process_metrics import publish_features
 from weir.simulation.drivers.publisher import MARKS
@@ -30,9 +30,8 @@ from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.heartbeats import Reports
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED, is_off
-from weir.simulation.kubelet.pod_worker import PODS, KubeletMetrics, PodKey, PodWorker, pod_key
+from weir.simulation.kubelet.pod_worker import KubeletMetrics, PodKey, PodWorker, pod_key
 
-NODES: Final = by_kind("v1", "Node")
 WORKERS: Final = 16
 
 Document = dict[str, Any]

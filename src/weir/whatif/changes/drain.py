@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weir.errors import ApiError, NotFound
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS
 from weir.whatif.changes.change import ChangedCluster
 from weir.whatif.changes.nodes import Cordon, Nodes
 
 Document = dict[str, Any]
-PODS: Final = by_kind("v1", "Pod")
 RETRY_SECONDS: Final = 5.0
 MIRROR: Final = "kubernetes.io/config.mirror"
 

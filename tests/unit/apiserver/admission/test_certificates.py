@@ -17,8 +17,6 @@ from tests.certificate_documents import (
 from tests.unit.apiserver.admission_world import JANE, Objects, create, stored
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.admission.certificates import (
-    BUNDLE,
-    REQUEST,
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
@@ -28,6 +26,8 @@ from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.auth.authn import User, proven
 from weir.apiserver.auth.rbac import Decision
 from weir.errors import Forbidden, InternalError
+from weir.objects.kinds import CERTIFICATE_SIGNING_REQUESTS as REQUEST
+from weir.objects.kinds import CLUSTER_TRUST_BUNDLES as BUNDLE
 
 PLAIN_JANE = User("jane")
 

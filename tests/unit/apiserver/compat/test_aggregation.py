@@ -10,7 +10,6 @@ from tests.golden.cluster import GATES_ON, Cluster
 from weir.apiserver.compat.aggregation import (
     API_SERVICE,
     MANAGED,
-    SERVICE,
     SYSTEM,
     ApiServiceController,
     at_start,
@@ -20,6 +19,7 @@ from weir.apiserver.compat.aggregation import (
     of_definitions,
 )
 from weir.apiserver.registry.write_request import WriteRequest
+from weir.objects.kinds import SERVICES as SERVICE
 from weir.objects.kinds import find as find_kind
 from weir.objects.kinds import groups
 from weir.objects.served_kinds import Registered, ServedKinds

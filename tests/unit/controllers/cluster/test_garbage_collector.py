@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from weir.controllers.cluster import garbage_collector
 from weir.controllers.cluster.garbage_collector import GarbageCollector
-from weir.controllers.runtime.listers import PODS, decoder
-from weir.controllers.workloads.replicaset import REPLICASETS
+from weir.controllers.runtime.listers import decoder
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import PODS
+from weir.objects.kinds import REPLICA_SETS as REPLICASETS
 
 owners = st.lists(
     st.builds(

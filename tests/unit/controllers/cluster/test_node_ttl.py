@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.cluster.node_ttl import ANNOTATION, STEPS, NodeKey, NodeTtl, step_for
 from weir.controllers.runtime.actions import Patch, WakeAt
-from weir.controllers.runtime.listers import NODES, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
+from weir.objects.kinds import NODES
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 from weir.client.api import APPLY_PATCH
 from weir.controllers.compat.policy_status import POLICIES, CheckWithDefinitions, PolicyKey, PolicyStatus
-from weir.controllers.runtime.custom_kinds import DEFINITIONS
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.gates import Gates
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}

@@ -13,11 +13,13 @@ from weir.controllers.devices.resource_claim import (
     ResourceClaims,
     TemplateKey,
 )
-from weir.controllers.devices.resource_claim_steps import CLAIMS, ReleaseClaim
+from weir.controllers.devices.resource_claim_steps import ReleaseClaim
 from weir.controllers.runtime.actions import Delete, Patch, Record, Retry, WakeAt
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.errors import Invalid
 from weir.gates import ALL_FEATURES, Gates
+from weir.objects.kinds import PODS
+from weir.objects.kinds import RESOURCE_CLAIMS as CLAIMS
 from weir.simulation.cluster import Cluster
 
 pytestmark = pytest.mark.proves("5055-29")

@@ -13,8 +13,8 @@ from weir.controllers.devices.resource_claim_pods import (
     missing_reservations,
     needs_work,
 )
-from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.runtime.listers import Listers
+from weir.objects.kinds import RESOURCE_CLAIMS as CLAIMS
 
 
 @given(

@@ -30,12 +30,12 @@ from tests.unit.controllers.device_story import (
 from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
 from weir.controllers.devices.taint_eviction import TURN, ObjectKey
 from weir.controllers.devices.taint_eviction_claims import ClaimEvictions
-from weir.controllers.runtime.listers import PODS
 from weir.devices.eviction import Eviction, Reason
 from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
+from weir.objects.kinds import PODS
 from weir.objects.resource import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 
 pytestmark = pytest.mark.proves("5055-72")

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.controllers.nodes.condition_taints import unknown_conditions
-from weir.controllers.nodes.lifecycle import LEASES, CheckKey, NodeLifecycle
+from weir.controllers.nodes.lifecycle import CheckKey, NodeLifecycle
 from weir.controllers.runtime.actions import Patch, Record, WakeAt
-from weir.controllers.runtime.listers import NODES, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES
+from weir.objects.kinds import LEASES, NODES
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 EVICTING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from weir.controllers.nodes.taint_eviction import NodeKey, PodKey, TaintEviction, TimerKey
 from weir.controllers.runtime.actions import Evict, Record, WakeAt
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
+from weir.objects.kinds import NODES, PODS
 from weir.observe.logs import Log
 
 pytestmark = pytest.mark.proves("5471-12", "5500-54", "5500-62")

@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
 from weir.controllers.runtime.actions import Create, Patch
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets, ReplicationControllers
+from weir.objects.kinds import PODS
 
 KEY = ReplicaSetKey("default", "web")
 

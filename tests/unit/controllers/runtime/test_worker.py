@@ -8,10 +8,9 @@ import pytest
 
 from weir.client.api import Unreachable
 from weir.controllers.runtime.actions import Count, Create, Delete, Patch
-from weir.controllers.runtime.listers import PODS
 from weir.controllers.runtime.worker import REQUESTS_AT_ONCE, at_once, bursts
 from weir.errors import Conflict
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, by_kind
 
 CLAIM = Create(by_kind("v1", "PersistentVolumeClaim"), {})
 POD = Create(PODS, {})

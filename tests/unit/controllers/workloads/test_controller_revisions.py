@@ -8,10 +8,10 @@ import msgspec
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
 from weir.controllers.runtime.actions import Create, Delete, Patch
-from weir.controllers.runtime.listers import PODS
 from weir.controllers.workloads.controller_revisions import REVISIONS, restoring
 from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
 from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets
+from weir.objects.kinds import PODS
 
 KEY = StatefulSetKey("default", "db")
 

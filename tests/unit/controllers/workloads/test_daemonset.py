@@ -10,9 +10,10 @@ from weir.controllers.runtime.actions import Create, Delete, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import ShouldRun, daemon_tolerations, should_run, template_pod
-from weir.controllers.workloads.daemonset import AGAIN, DAEMONSETS, DaemonKey, DaemonSets
+from weir.controllers.workloads.daemonset import AGAIN, DaemonKey, DaemonSets
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Toleration, read
+from weir.objects.kinds import DAEMON_SETS as DAEMONSETS
 from weir.taints.operators import Outcome
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from weir.controllers.runtime.actions import Patch, Record, WakeAt
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.disruption import (
-    BUDGETS,
     SIZED,
     BudgetedPod,
     BudgetKey,
@@ -18,6 +17,8 @@ from weir.controllers.workloads.disruption import (
     PickedPod,
 )
 from weir.gates import Gates
+from weir.objects.kinds import POD_DISRUPTION_BUDGETS as BUDGETS
+from weir.objects.kinds import PODS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,8 +7,9 @@ import pytest
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, printed, workload
 from weir.controllers.runtime.actions import Create, Delete, Patch, Record, WakeAt
 from weir.controllers.workloads.deployment import DeploymentKey, Deployments
-from weir.controllers.workloads.replicaset import REPLICASETS
-from weir.controllers.workloads.rollout import DEPLOYMENTS, DESIRED, HASH_LABEL, HISTORY, MAXIMUM, REVISION
+from weir.controllers.workloads.rollout import DESIRED, HASH_LABEL, HISTORY, MAXIMUM, REVISION
+from weir.objects.kinds import DEPLOYMENTS
+from weir.objects.kinds import REPLICA_SETS as REPLICASETS
 
 KEY = DeploymentKey("default", "web")
 

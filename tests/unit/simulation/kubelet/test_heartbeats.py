@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.simulation.cluster import NODES, Cluster
-from weir.simulation.kubelet.heartbeats import LEASES, Rhythm
+from weir.objects.kinds import LEASES, NODES
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.heartbeats import Rhythm
 from weir.simulation.kubelet.node_classes import FAILED
 
 times = st.floats(0, 100_000)

@@ -29,7 +29,7 @@ from weir.compat.customresources.served import (
     with_condition,
 )
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import Store, StoreError, StoreUnavailable
@@ -39,7 +39,6 @@ from weir.values.quoting import quote
 # Definitions are watched in the store, so that a server also registers what another server wrote.
 
 
-DEFINITIONS: Final = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 log = Log("weir.apiserver.customresources")
 
 
@@ -57,7 +56,7 @@ class Definitions:
         self._follow()
 
     def _follow(self) -> None:
-        under = DEFINITIONS.prefix
+        under = CUSTOM_RESOURCE_DEFINITIONS.prefix
         page = self._store.range(under)
         there = {item.key[len(under) :]: item.value for item in page.items}
         for name in {kind.definition for kind in self._served.joined() if hasattr(kind, "definition")}:
@@ -82,7 +81,7 @@ class Definitions:
         self.names.pop(name, None)
         if value is not None:
             try:
-                definition = codec.decode(DEFINITIONS, value)
+                definition = codec.decode(CUSTOM_RESOURCE_DEFINITIONS, value)
                 names = (definition.get("status") or {}).get("acceptedNames") or {}
                 self.names[name] = definition["spec"].get("group") or "", names
                 rows = list(rows_of(definition, known))
@@ -237,8 +236,8 @@ class DefinitionController:
         self._again: set[str] = set()
         self._stopped = False
         definitions.when_changed = self._changed
-        for found in verbs.store.range(DEFINITIONS.prefix).items:
-            self._changed(found.key[len(DEFINITIONS.prefix) :])
+        for found in verbs.store.range(CUSTOM_RESOURCE_DEFINITIONS.prefix).items:
+            self._changed(found.key[len(CUSTOM_RESOURCE_DEFINITIONS.prefix) :])
 
     def stop(self) -> None:
         """Let everything be as it is."""
@@ -273,7 +272,7 @@ class DefinitionController:
             log.error("the status of a definition cannot be written", name=name, err=error)
 
     async def _step(self, name: str) -> None:
-        found = self._verbs.reader.get_now(DEFINITIONS, "", name)
+        found = self._verbs.reader.get_now(CUSTOM_RESOURCE_DEFINITIONS, "", name)
         if found is None:
             self._reconsider(name)
             return
@@ -300,10 +299,10 @@ class DefinitionController:
 
     async def _write(self, name: str, step: Callable[[Document], Document | None]) -> None:
         """Write what *step* makes of the definition, unless that is nothing new."""
-        found = self._verbs.reader.get_now(DEFINITIONS, "", name)
+        found = self._verbs.reader.get_now(CUSTOM_RESOURCE_DEFINITIONS, "", name)
         if found is None or step(dict(found)) is None:
             return
-        write = WriteRequest(DEFINITIONS, "", name, SYSTEM, MANAGER, "status")
+        write = WriteRequest(CUSTOM_RESOURCE_DEFINITIONS, "", name, SYSTEM, MANAGER, "status")
         await self._verbs.change(write, lambda old: step(old) or old)
 
     # ── deletion ─────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +317,7 @@ class DefinitionController:
         await self._write(
             name, say("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
         )
-        found = verbs.reader.get_now(DEFINITIONS, "", name)
+        found = verbs.reader.get_now(CUSTOM_RESOURCE_DEFINITIONS, "", name)
         if found is None:
             return
         last = say("False", "NeverEstablished", "resource was never established")

@@ -26,15 +26,12 @@ from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.compat.webhooks.review import CallFailed
 from weir.client.connection import Address, BodyTooLarge, Broken, Pool
 from weir.client.http import trusting
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
 MOST_ANSWER_BYTES = 16 * 1024 * 1024
 MOST_POOLS = 100
-SERVICE = by_kind("v1", "Service")
-ENDPOINTS = by_kind("v1", "Endpoints")
-ENDPOINT_SLICE = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 _UNKNOWN_AUTHORITY = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
 
 
@@ -89,7 +86,7 @@ def _with_timeout(url: str, seconds: float) -> str:
 
 def service_address(namespace: str, name: str, port: int, reader: Reader) -> tuple[str, int]:
     """Return an address and port that serve *port* of a service; raises LookupError."""
-    service = reader.get_now(SERVICE, namespace, name)
+    service = reader.get_now(SERVICES, namespace, name)
     if service is None:
         raise LookupError(f"service {quote(name)} not found")
     spec = service.get("spec") or {}
@@ -98,7 +95,7 @@ def service_address(namespace: str, name: str, port: int, reader: Reader) -> tup
         raise LookupError(f"no service port {port} found for service {quote(name)}")
     if spec.get("type") == "ExternalName":
         return spec.get("externalName", ""), port
-    for endpoint_slice in reader.list_now(ENDPOINT_SLICE, namespace):
+    for endpoint_slice in reader.list_now(ENDPOINT_SLICES, namespace):
         labels = endpoint_slice["metadata"].get("labels") or {}
         if labels.get("kubernetes.io/service-name") == name:
             target = _port(endpoint_slice.get("ports"), named)

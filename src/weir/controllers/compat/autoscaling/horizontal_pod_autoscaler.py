@@ -26,12 +26,12 @@ from weir.controllers.compat.autoscaling.replica_calculator import MetricError, 
 from weir.controllers.compat.autoscaling.scaling_behavior import ScalingHistory
 from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Container, Pod, parse_time
 from weir.controllers.workloads.pod_control import about
 from weir.gates import Gates
 from weir.objects.kind import Document, Kind
-from weir.objects.kinds import KINDS, by_kind
+from weir.objects.kinds import KINDS, PODS, by_kind
 from weir.selectors import labels
 from weir.selectors.labels import print_selector
 from weir.values.duration import DurationError, parse_duration

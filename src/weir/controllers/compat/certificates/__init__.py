@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from weir.objects.kinds import by_kind
 from weir.validate.certificates.pkcs10 import RequestError, SigningRequest, read_request
 
 Document = Mapping[str, Any]
-REQUESTS: Final = by_kind("certificates.k8s.io/v1", "CertificateSigningRequest")
 
 
 class RequestKey(msgspec.Struct, frozen=True):

@@ -12,23 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.compat.certificates import (
-    REQUESTS,
-    RequestKey,
-    has,
-    is_issued,
-    parsed,
-    with_condition,
-)
+from weir.controllers.compat.certificates import RequestKey, has, is_issued, parsed, with_condition
 from weir.controllers.compat.certificates.signers import is_kubelet_client
 from weir.controllers.runtime.actions import Action, ActionContext, Document, Retry, Steps
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
 from weir.values.quoting import quote
 
-REVIEWS: Final = by_kind("authorization.k8s.io/v1", "SubjectAccessReview")
 SELF: Final = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 NODE: Final = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 
@@ -37,7 +29,7 @@ class CertificateApprover(Controller):
     """The controller that approves kubelets' client certificates."""
 
     name = "certificatesigningrequest-approving-controller"
-    kinds: Sequence[Kind] = (REQUESTS,)
+    kinds: Sequence[Kind] = (CERTIFICATE_SIGNING_REQUESTS,)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
         """Yield requests that are neither approved nor denied."""
@@ -46,7 +38,7 @@ class CertificateApprover(Controller):
 
     def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the review of a kubelet's request."""
-        request = listers.get(REQUESTS, key.name)
+        request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         if request is None or not _is_open(request):
             return
         spec, read = request["spec"], parsed(request)
@@ -82,14 +74,14 @@ class ApproveAfterReview(Steps):
         }
         for subresource, message in self.permissions:
             attributes = {
-                "group": REQUESTS.group,
-                "resource": REQUESTS.plural,
+                "group": CERTIFICATE_SIGNING_REQUESTS.group,
+                "resource": CERTIFICATE_SIGNING_REQUESTS.plural,
                 "verb": "create",
                 "subresource": subresource,
                 "version": "*",
             }
             review = {"spec": {**who, "resourceAttributes": attributes}}
-            answer = await context.client.create(REVIEWS, review)
+            answer = await context.client.create(SUBJECT_ACCESS_REVIEWS, review)
             if (answer.get("status") or {}).get("allowed"):
                 condition = {
                     "type": "Approved",
@@ -99,7 +91,10 @@ class ApproveAfterReview(Steps):
                 }
                 patch = with_condition(self.request, condition)
                 await context.client.patch(
-                    REQUESTS, self.request["metadata"]["name"], patch, subresource="approval"
+                    CERTIFICATE_SIGNING_REQUESTS,
+                    self.request["metadata"]["name"],
+                    patch,
+                    subresource="approval",
                 )
                 return True
         return False

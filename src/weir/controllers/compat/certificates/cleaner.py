@@ -13,15 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.compat.certificates import REQUESTS, RequestKey, conditions_of, is_issued
+from weir.controllers.compat.certificates import RequestKey, conditions_of, is_issued
 from weir.controllers.compat.certificates.signers import expires
 from weir.controllers.runtime.actions import Action, Delete, Document, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CERTIFICATE_SIGNING_REQUESTS, POD_CERTIFICATE_REQUESTS
 
-POD_REQUESTS: Final = by_kind("certificates.k8s.io/v1", "PodCertificateRequest")
 DECIDED: Final = timedelta(hours=1)
 PENDING: Final = timedelta(hours=24)
 POD_REQUEST: Final = timedelta(minutes=15)
@@ -31,7 +30,7 @@ class CertificateCleaner(Controller):
     """The controller that deletes old CertificateSigningRequests."""
 
     name = "certificatesigningrequest-cleaner-controller"
-    kinds: Sequence[Kind] = (REQUESTS,)
+    kinds: Sequence[Kind] = (CERTIFICATE_SIGNING_REQUESTS,)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
         """Yield every request."""
@@ -40,12 +39,12 @@ class CertificateCleaner(Controller):
 
     def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
-        request = listers.get(REQUESTS, key.name)
+        request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         due = None if request is None else due_at(request)
         if request is None or due is None:
             return
         if now > due:
-            yield Delete(REQUESTS, key.name, uid=request["metadata"]["uid"])
+            yield Delete(CERTIFICATE_SIGNING_REQUESTS, key.name, uid=request["metadata"]["uid"])
         else:
             yield WakeAt(key, due + timedelta(seconds=1))
 
@@ -79,7 +78,7 @@ class PodCertificateCleaner(Controller):
     """The controller that deletes old PodCertificateRequests."""
 
     name = "podcertificaterequest-cleaner-controller"
-    kinds: Sequence[Kind] = (POD_REQUESTS,)
+    kinds: Sequence[Kind] = (POD_CERTIFICATE_REQUESTS,)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodRequestKey]:
         """Yield new requests."""
@@ -88,11 +87,11 @@ class PodCertificateCleaner(Controller):
 
     def reconcile(self, key: PodRequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
-        request = listers.get(POD_REQUESTS, key.name, key.namespace)
+        request = listers.get(POD_CERTIFICATE_REQUESTS, key.name, key.namespace)
         if request is None:
             return
         due = datetime.fromisoformat(request["metadata"]["creationTimestamp"]) + POD_REQUEST
         if now < due:
             yield WakeAt(key, due)
         else:
-            yield Delete(POD_REQUESTS, key.name, key.namespace, request["metadata"]["uid"])
+            yield Delete(POD_CERTIFICATE_REQUESTS, key.name, key.namespace, request["metadata"]["uid"])

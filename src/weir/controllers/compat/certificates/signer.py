@@ -14,7 +14,6 @@ from typing import Any
 
 from weir.certificates import KeyPair
 from weir.controllers.compat.certificates import (
-    REQUESTS,
     RequestKey,
     has,
     is_approved,
@@ -28,6 +27,7 @@ from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kind import Kind
+from weir.objects.kinds import CERTIFICATE_SIGNING_REQUESTS
 from weir.objects.times import format_time
 
 
@@ -40,7 +40,7 @@ class CertificateSigner(Controller):
     """The controller that signs certificates."""
 
     name = "certificatesigningrequest-signing-controller"
-    kinds: Sequence[Kind] = (REQUESTS,)
+    kinds: Sequence[Kind] = (CERTIFICATE_SIGNING_REQUESTS,)
 
     def __init__(
         self, gates: Gates, authority: Callable[[], KeyPair] | None = None, longest: timedelta = DURATION
@@ -54,7 +54,7 @@ class CertificateSigner(Controller):
 
     def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the certificate, or why there is none."""
-        request = listers.get(REQUESTS, key.name)
+        request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         if self._authority is None or request is None or not _is_to_sign(request):
             return
         spec, read = request["spec"], parsed(request)
@@ -70,7 +70,12 @@ class CertificateSigner(Controller):
                 "lastUpdateTime": format_time(now),
             }
             yield Patch(
-                REQUESTS, key.name, "", with_condition(request, condition), subresource="status", held=True
+                CERTIFICATE_SIGNING_REQUESTS,
+                key.name,
+                "",
+                with_condition(request, condition),
+                subresource="status",
+                held=True,
             )
             return
         try:
@@ -83,7 +88,7 @@ class CertificateSigner(Controller):
             "metadata": version,
             "status": {"certificate": base64.b64encode(certificate).decode()},
         }
-        yield Patch(REQUESTS, key.name, "", patch, subresource="status", held=True)
+        yield Patch(CERTIFICATE_SIGNING_REQUESTS, key.name, "", patch, subresource="status", held=True)
 
 
 def _is_to_sign(request: Document) -> bool:

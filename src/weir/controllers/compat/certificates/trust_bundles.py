@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.cluster.service_account import BUNDLE, CONFIG_MAPS, SOURCE
+from weir.controllers.cluster.service_account import BUNDLE, SOURCE
 from weir.controllers.runtime.actions import Action, Create, Delete, Patch
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import CLUSTER_TRUST_BUNDLES, CONFIG_MAPS
 
-BUNDLES: Final = by_kind("certificates.k8s.io/v1", "ClusterTrustBundle")
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"
 
 
@@ -33,12 +32,12 @@ class TrustBundlePublisher(Controller):
     """The controller that publishes the API server's authorities."""
 
     name = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
-    kinds: Sequence[Kind] = (CONFIG_MAPS, BUNDLES)
+    kinds: Sequence[Kind] = (CONFIG_MAPS, CLUSTER_TRUST_BUNDLES)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[AuthorityKey]:
         """Yield that the CA or a bundle of this signer changed."""
         found = new or old
-        if kind is BUNDLES:
+        if kind is CLUSTER_TRUST_BUNDLES:
             if (found.get("spec") or {}).get("signerName") == SIGNER:
                 yield AuthorityKey()
         elif (found["metadata"]["namespace"], found["metadata"]["name"]) == (SOURCE, BUNDLE):
@@ -51,16 +50,16 @@ class TrustBundlePublisher(Controller):
         if not text:
             return
         name = bundle_name(text)
-        there = listers.get(BUNDLES, name)
+        there = listers.get(CLUSTER_TRUST_BUNDLES, name)
         if there is None:
             spec = {"signerName": SIGNER, "trustBundle": text}
-            yield Create(BUNDLES, {"metadata": {"name": name}, "spec": spec})
+            yield Create(CLUSTER_TRUST_BUNDLES, {"metadata": {"name": name}, "spec": spec})
         elif there["spec"].get("trustBundle") != text:
-            yield Patch(BUNDLES, name, "", {"spec": {"trustBundle": text}})
-        for one in listers.all(BUNDLES):
+            yield Patch(CLUSTER_TRUST_BUNDLES, name, "", {"spec": {"trustBundle": text}})
+        for one in listers.all(CLUSTER_TRUST_BUNDLES):
             other = one["metadata"]["name"]
             if one["spec"].get("signerName") == SIGNER and other != name:
-                yield Delete(BUNDLES, other)
+                yield Delete(CLUSTER_TRUST_BUNDLES, other)
 
 
 def bundle_name(text: str) -> str:

@@ -14,18 +14,17 @@ from typing import Any, Final
 from weir.controllers.compat.network.endpoint_slices import (
     MANAGED_BY,
     SERVICE_NAME,
-    SLICES,
     Endpoint,
     Group,
     group_of,
 )
-from weir.controllers.compat.network.endpoints import ENDPOINTS
-from weir.controllers.compat.network.service_endpoints import ANNOTATION, SERVICES, Port, ServiceKey
+from weir.controllers.compat.network.service_endpoints import ANNOTATION, Port, ServiceKey
 from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import about, owner_reference
 from weir.objects.kind import Kind
+from weir.objects.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
@@ -39,12 +38,12 @@ class EndpointMirror(Controller):
 
     name = "endpointslice-mirroring-controller"
     event_source = "endpoint-slice-mirroring-controller"
-    kinds: Sequence[Kind] = (SERVICES, ENDPOINTS, SLICES)
+    kinds: Sequence[Kind] = (SERVICES, ENDPOINTS, ENDPOINT_SLICES)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
         """Yield the Endpoints whose slices may have to change."""
         metadata = (new or old)["metadata"]
-        if kind is not SLICES:
+        if kind is not ENDPOINT_SLICES:
             yield ServiceKey(metadata["namespace"], metadata["name"])
         elif (labels := metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
             yield ServiceKey(metadata["namespace"], labels[SERVICE_NAME])
@@ -52,7 +51,7 @@ class EndpointMirror(Controller):
     def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the slices repeat the Endpoints, or takes them away."""
         mine: dict[Group, list[Document]] = {}
-        for each in listers.within(SLICES, key.namespace):
+        for each in listers.within(ENDPOINT_SLICES, key.namespace):
             labels = each["metadata"].get("labels") or {}
             if (labels.get(MANAGED_BY), labels.get(SERVICE_NAME)) == (MANAGER, key.name):
                 mine.setdefault(group_of(each), []).append(each)
@@ -63,7 +62,7 @@ class EndpointMirror(Controller):
         for group, slices in mine.items():
             for each in slices if group not in wanted else slices[1:]:
                 metadata = each["metadata"]
-                yield Delete(SLICES, metadata["name"], metadata["namespace"], metadata["uid"])
+                yield Delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"], metadata["uid"])
         if not mirrored or written["metadata"].get("deletionTimestamp"):
             return
         changed = False
@@ -72,11 +71,11 @@ class EndpointMirror(Controller):
             there = mine.get(group)
             if not there:
                 changed = True
-                yield Create(SLICES, document, key.namespace)
+                yield Create(ENDPOINT_SLICES, document, key.namespace)
             elif not _same(there[0], document):
                 changed = True
                 yield Patch(
-                    SLICES,
+                    ENDPOINT_SLICES,
                     there[0]["metadata"]["name"],
                     key.namespace,
                     _change(there[0], document),

@@ -15,7 +15,6 @@ from typing import Any, Final
 from weir.controllers.compat.network.service_endpoints import (
     ANNOTATION,
     HEADLESS,
-    SERVICES,
     Port,
     ServiceKey,
     ServiceWatch,
@@ -31,14 +30,13 @@ from weir.controllers.compat.network.service_endpoints import (
 )
 from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
 
-SLICES: Final = by_kind("discovery.k8s.io/v1", "EndpointSlice")
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
@@ -54,14 +52,14 @@ class EndpointSlices(Controller):
     """The EndpointSlice controller."""
 
     name = "endpointslice-controller"
-    kinds: Sequence[Kind] = (NODES, SERVICES, PODS, SLICES)
+    kinds: Sequence[Kind] = (NODES, SERVICES, PODS, ENDPOINT_SLICES)
 
     def __init__(self, gates: Gates) -> None:
         self._watch, self._triggers = ServiceWatch(), TriggerTimes()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
         """Yield the Services whose slices may have to change."""
-        if kind is SLICES:
+        if kind is ENDPOINT_SLICES:
             metadata = (new or old)["metadata"]
             labels = metadata.get("labels") or {}
             if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
@@ -79,7 +77,7 @@ class EndpointSlices(Controller):
         triggered = self._triggers.look(key, service, pods)
         mine = [
             each
-            for each in listers.owned(SLICES, service["metadata"]["uid"])
+            for each in listers.owned(ENDPOINT_SLICES, service["metadata"]["uid"])
             if (each["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
             and not each["metadata"].get("deletionTimestamp")
         ]
@@ -172,7 +170,9 @@ def _settle(
                 "resourceVersion": each["metadata"]["resourceVersion"],
             }
             patch = {"metadata": metadata, "endpoints": room}
-            yield Patch(SLICES, each["metadata"]["name"], each["metadata"]["namespace"], patch, held=True)
+            yield Patch(
+                ENDPOINT_SLICES, each["metadata"]["name"], each["metadata"]["namespace"], patch, held=True
+            )
     if keep_one and not there:
         yield _create(service, group, [], labels, triggered)
     while new:
@@ -198,12 +198,12 @@ def _create(
         "endpoints": endpoints,
         "ports": [port.document(named=True) for port in ports],
     }
-    return Create(SLICES, document, metadata["namespace"])
+    return Create(ENDPOINT_SLICES, document, metadata["namespace"])
 
 
 def _remove(each: Document) -> Delete:
     metadata = each["metadata"]
-    return Delete(SLICES, metadata["name"], metadata["namespace"], metadata["uid"])
+    return Delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"], metadata["uid"])
 
 
 def _labels(service: Document) -> dict[str, str]:

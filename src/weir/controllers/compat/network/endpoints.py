@@ -13,7 +13,6 @@ from typing import Any, Final
 from weir.controllers.compat.network.service_endpoints import (
     ANNOTATION,
     HEADLESS,
-    SERVICES,
     Port,
     ServiceKey,
     ServiceWatch,
@@ -29,13 +28,12 @@ from weir.controllers.compat.network.service_endpoints import (
 )
 from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch
 from weir.controllers.runtime.controller import Controller
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import ENDPOINTS, PODS, SERVICES
 
-ENDPOINTS: Final = by_kind("v1", "Endpoints")
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
 OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"

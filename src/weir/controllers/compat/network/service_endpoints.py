@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.controllers.runtime.controller_refs import Claimants, selector_of
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.objects.kind import Kind
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import PODS, SERVICES
 
-SERVICES: Final = by_kind("v1", "Service")
 HEADLESS: Final = "service.kubernetes.io/headless"
 
 Document = Mapping[str, Any]

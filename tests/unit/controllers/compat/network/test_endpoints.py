@@ -11,8 +11,9 @@ from weir.controllers.compat.network.endpoint_slices import EndpointSlices
 from weir.controllers.compat.network.endpoints import Endpoints
 from weir.controllers.compat.network.service_endpoints import ServiceKey, TriggerTimes
 from weir.controllers.runtime.actions import Create, Delete, Patch
-from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
+from weir.objects.kinds import PODS
 
 KEY = ServiceKey("default", "web")
 
