@@ -29,6 +29,7 @@ WATCHERS = 20
 WORK = (
     ("get", "1/s", Step("get", 20_000, ("-stored", str(STORED)))),
     (f"list of {STORED}", "1/s", Step("lists", 200)),
+    ("created", "1/s", Step("create", 1_000, prefix="c")),
     (f"events to {WATCHERS} informers", "1/s", Step("watch", 500, ("-watchers", str(WATCHERS)), prefix="w")),
 )
 

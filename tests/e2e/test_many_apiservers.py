@@ -1,4 +1,7 @@
-"""`weir up --apiservers`: several processes answer at one address, and one that is killed is started again."""
+"""`weir up --apiservers`: several processes answer at one address, and one that is killed is started again.
+
+This runs what docs/howto/run-on-many-cores.md shows.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from weir.objects.requests import node_allocatable
 from weir.plan.document import Goals
 from weir.plan.goals import Breach
 from weir.plan.rewrite import without_features
-from weir.plan.search import Found, NoPlan, Searcher, Tick
+from weir.plan.search import Found, NoPlan, Searcher, Tick, most_forecasts
 from weir.plan.state import ClusterState
 from weir.plan.task import Task, task_of
 from weir.taints.operators import find_operator
@@ -34,6 +34,8 @@ MOST_NODES: Final = 64
 MOST_KINDS: Final = 3
 #: A search that only has to show that there is a plan.
 _FORECASTS: Final = 8
+#: All relaxations together take as many forecasts as this many thorough searches.
+_SEARCHES: Final = 5
 
 
 def find(
@@ -68,9 +70,16 @@ def _relaxations(
 class _Relaxer:
     def __init__(self, task: Task, state: ClusterState, goals: Goals, change: Change, tick: Tick) -> None:
         self._task, self._state, self._goals, self._change, self._tick = task, state, goals, change, tick
+        self._left = _SEARCHES * most_forecasts(len(state.pods))
 
     def _search(self, task: Task, state: ClusterState, goals: Goals) -> Found | NoPlan:
-        return Searcher(task, state, goals, self._tick, _FORECASTS).search()
+        """Search for a plan while forecasts are left for all relaxations together."""
+        if self._left <= 0:
+            return NoPlan((), "")
+        search = Searcher(task, state, goals, self._tick, _FORECASTS)
+        outcome = search.search()
+        self._left -= search.forecasts
+        return outcome
 
     def drained_first(self) -> str:
         """Return how to empty the nodes one pod after the other before they are tainted."""

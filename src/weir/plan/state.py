@@ -34,7 +34,7 @@ PodSource = msgspec.Raw | SnapshotPod | Document
 #: So far a forecast looks, unless pods are due to leave later.
 SOON_SECONDS: Final = 600.0
 #: What waves change but pods; specs of workloads stay, and their statuses are worked out anew.
-_CHANGED: Final = ("Node", "ResourceClaim")
+_CHANGED: Final = ("Node", "ResourceClaim", "ResourceSlice")
 
 
 class _Name(msgspec.Struct):

@@ -427,6 +427,17 @@ def test_new_nodes_take_pods_that_wait():
     assert [(turn.pod, turn.node.startswith("a-new-")) for turn in found.helped] == [("default/w", True)]
 
 
+def test_new_nodes_have_devices_like_those_of_their_model():
+    before = [*FLEET, *(gpus(name) for name in "ab"), *(node(name) for name in "ab")]
+    before[2]["spec"]["devices"][0]["taints"] = [
+        {"key": "failed", "effect": "NoExecute"}
+    ]  # those of new ones are well
+    before += [*claimed(1, "b")]
+    waiting = pod("w", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}])
+    found = made([*before, waiting], AddNodes(1, "a"))
+    assert [(turn.pod, turn.node) for turn in found.helped] == [("default/w", "a-new-1")]
+
+
 def test_a_label_opens_a_node_to_a_selector():
     found = made(
         [node("a"), pod("w", owner="", nodeSelector={"pool": "x"})], Label(Nodes(("a",)), (("pool", "x"),))

@@ -140,6 +140,27 @@ class Label:
         return []
 
 
+def _slice_of(model: Document, node: str, number: int) -> Document:
+    """Return a slice of *node* with devices like those of the *model*, healthy ones."""
+    spec = model["spec"]
+    pool = spec.get("pool") or {}
+    own = node if pool.get("name") == spec["nodeName"] else f"{pool.get('name', '')}-{node}"
+    return {
+        "apiVersion": model["apiVersion"],
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-{number}"},
+        "spec": {
+            **spec,
+            "nodeName": node,
+            "pool": {**pool, "name": own},
+            "devices": [
+                {key: value for key, value in each.items() if key != "taints"}
+                for each in spec.get("devices") or ()
+            ],
+        },
+    }
+
+
 @dataclass(frozen=True)
 class Cordon:
     """`kubectl cordon`, or `uncordon`."""
@@ -173,7 +194,7 @@ class DeleteNode:
 
 @dataclass(frozen=True)
 class AddNodes:
-    """New nodes, each like one that is there."""
+    """New nodes, each like one that is there, with as many devices of its own."""
 
     count: int
     like: str
@@ -189,7 +210,14 @@ class AddNodes:
         names = (f"{self.like}-new-{number}" for number in itertools.count(1))
         for name in itertools.islice((name for name in names if name not in there), self.count):
             cluster.create(self._node(model, name, format_time(cluster.now)))
+            for number, each in enumerate(self._slices(cluster)):
+                cluster.create(_slice_of(each, name, number))
         return []
+
+    def _slices(self, cluster: ChangedCluster) -> list[Document]:
+        """Return the slices of the model's own devices."""
+        held = cluster.list("ResourceSlice")
+        return [each for each in held if (each.get("spec") or {}).get("nodeName") == self.like]
 
     def _node(self, model: Document, name: str, now: str) -> Document:
         labels = {**(model["metadata"].get("labels") or {}), **dict(self.labels)}
