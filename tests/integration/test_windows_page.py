@@ -31,9 +31,11 @@ WORKS = (
     "completion bash",
     "install --image registry.example/weir:1",
     "conformance --list",
+    "what-if drain spot-1 --cluster examples/shop-cluster.yaml",
+    "plan taint -l pool=spot sla=650:NoExecute --cluster examples/spot-pool.yaml",
 )
 NOT_THERE = (
-    "what-if drain spot-1 --cluster examples/shop-cluster.yaml",
+    "what-if gates TaintTolerationCEL=false --cluster examples/spot-pool.yaml",
     "skew -f examples/checkout/pod.yaml",
     "demo inference",
     "ui --cluster examples/shop-cluster.yaml",

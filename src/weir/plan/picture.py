@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from weir.explain.phrases import counted, listed
 from weir.plan.document import Plan, Wave
-from weir.whatif.skew_picture import INK, PALE, svg_text
+from weir.whatif.drawing import INK, PALE, svg_text
 
 WIDTH: Final = 960
 LEFT: Final = 250

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from weir.whatif.drawing import PALE, svg_text
 from weir.whatif.skew import COLUMNS, Cell, Matrix
 
 SCHEMA: Final = "weir.skew/v1"
@@ -13,7 +14,6 @@ LEFT: Final = 330
 TOP: Final = 92
 ROW: Final = 28
 COLUMN: Final = 125
-INK, PALE = "#1f2328", "#57606a"
 FILLS: Final = {"fine": "#dafbe1", "no": "#fff8c5", "danger": "#ffebe9", "none": "#f6f8fa"}
 MARKS: Final = {"fine": "yes", "no": "no", "danger": "no ⚠", "none": "–"}
 
@@ -87,21 +87,4 @@ def picture(matrix: Matrix) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif">\n'
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n{body}\n</svg>\n'
-    )
-
-
-def svg_text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: int = 13,
-    weight: int = 400,
-    fill: str = INK,
-    anchor: str = "start",
-) -> str:
-    """Return a line of text as SVG."""
-    return (
-        f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" fill="{fill}" '
-        f'text-anchor="{anchor}">{escape(text)}</text>'
     )

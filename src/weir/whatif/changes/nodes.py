@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from weir.objects import core
+from weir.objects.kinds import RESOURCE_SLICES
 from weir.objects.times import format_time
 from weir.selectors.labels import parse
 from weir.taints.notation import taint_document
@@ -146,7 +147,7 @@ def _slice_of(model: Document, node: str, number: int) -> Document:
     pool = spec.get("pool") or {}
     own = node if pool.get("name") == spec["nodeName"] else f"{pool.get('name', '')}-{node}"
     return {
-        "apiVersion": model["apiVersion"],
+        "apiVersion": RESOURCE_SLICES.api_version,
         "kind": "ResourceSlice",
         "metadata": {"name": f"{node}-{number}"},
         "spec": {
