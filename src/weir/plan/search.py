@@ -198,10 +198,13 @@ class Searcher:
         return self._goals.within_seconds is not None and seconds > self._goals.within_seconds
 
     def _is_no_better(self, groups: Sequence[Items]) -> bool:
-        """Return whether waves of a large cluster are not forecast, since neither pods nor waves would be fewer."""
+        """Return whether waves are not forecast, since neither pods nor waves would be fewer.
+
+        In a small cluster others of as many may still be shorter, unless the order of the items is given.
+        """
         best = self.best
         return (
-            self._most < MOST_FORECASTS
+            (self._most < MOST_FORECASTS or self.task.ordered)
             and best is not None
             and best.moved <= self.fewest_moves
             and len(groups) >= len(best.waves)
@@ -309,7 +312,9 @@ class Searcher:
                         one_by_one.add(one.workload)
                     else:
                         shared[name, second] += 1
-        if task.ordered:
+        if task.evicts_alike:
+            moved = len(forecast.leaving)
+        elif task.ordered:
             return  # what a manifest or a component moves is not told apart
         self.fewest_moves = moved
         needed = _sum(self._evicted.values())

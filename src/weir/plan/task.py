@@ -27,6 +27,7 @@ class Task:
         False  #: an earlier plan made `prepare`: `finish` is made however many waves there are
     )
     ordered: bool = False  #: the items go in the order they have
+    evicts_alike: bool = False  #: the items evict the same pods in whatever waves they go
     asks_budgets: bool = False  #: evictions are asked for through the API, which keeps budgets by itself
     together: bool = True  #: several items may go in one wave
 
@@ -113,7 +114,12 @@ def _manifests(change: Apply) -> Task:
     by_name = {f"{each['kind'].lower()}/{each['metadata']['name']}": each for each in change.documents}
     if len(by_name) != len(change.documents):  # two namespaces have one of the same name
         by_name = {f"{number}": each for number, each in enumerate(change.documents)}
-    return Task(tuple(by_name), lambda items: [Apply(tuple(by_name[each] for each in items))], ordered=True)
+    return Task(
+        tuple(by_name),
+        lambda items: [Apply(tuple(by_name[each] for each in items))],
+        ordered=True,
+        evicts_alike=all(each["kind"] == "DeviceTaintRule" for each in change.documents),
+    )
 
 
 def upgrade(before: Gates, wanted: Mapping[str, bool], to: str = "") -> list[SetGates]:
