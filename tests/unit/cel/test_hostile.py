@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.work import count_calls
+from weir.cel import work
 from weir.cel.admission import refuse
 from weir.cel.env import COST_LIMIT
 from weir.cel.errors import CelError, CostLimitExceeded
@@ -186,3 +187,17 @@ def test_python_is_not_reachable_at_run_time(text: str) -> None:
 )
 def test_texts_stay_texts_in_generated_code(quote: str) -> None:
     assert compile(f"taint.key + {quote} == taint.key + {quote}", ENV).evaluate({"taint": TAINT}) is True
+
+
+@pytest.mark.parametrize(
+    "length, part, units",
+    [
+        (160_000, 16, 10_001),  # much can be left out: the sum of both
+        (2_000, 1_000, 187 + 1_953),  # the last few thousand places: up to their product
+        (1_000, 2_000, 187),
+    ],
+)
+def test_a_search_is_charged_for_what_it_may_take(length, part, units):
+    work.begin()
+    work.search(length, part)
+    assert work.spent() == units
