@@ -42,8 +42,11 @@ from weir.cel.values import type_of
 def check(source: Source, root: Node, env: Env) -> Node:
     """The expression with types and overloads; raises CompileError listing every mistake."""
     checker = _Checker(source, env)
-    checked = checker.check(root)
-    checker.finish(checked)
+    try:
+        checked = checker.check(root)
+        checker.finish(checked)
+    except types.TypeTooLarge as error:
+        raise source.error([source.issue(root.pos, str(error))]) from None
     if checker.issues:
         raise source.error(checker.issues)
     return checked

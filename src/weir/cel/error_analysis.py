@@ -150,28 +150,17 @@ def reads(step: Step, slot: int) -> int:
     return sum(isinstance(s, Local) and s.slot == slot for s in below(step))
 
 
-def surely_reads(step: Step, slot: int) -> bool:
-    """Whether every evaluation of *step* reads the local variable *slot*, also one that fails."""
+def surely_reads(step: Step) -> frozenset[int]:
+    """Return the slots of the local variables that every evaluation of *step* reads, also one that fails."""
     if isinstance(step, Local):
-        return step.slot == slot
-    if isinstance(step, Path):
-        return surely_reads(step.root, slot)
-    if isinstance(step, Choice):
-        return surely_reads(step.condition, slot)
-    if isinstance(step, Logic | OrElse):
-        return surely_reads(step.left, slot)
+        return frozenset((step.slot,))
     if isinstance(step, Equal):
-        return surely_reads(step.left, slot) or surely_reads(step.right, slot)
-    if isinstance(step, InSet):
-        return surely_reads(step.element, slot)
-    if isinstance(step, Invoke):
-        certain = step.args if len(step.args) <= 2 else step.args[:1]
-        return any(surely_reads(arg, slot) for arg in certain)
-    if isinstance(step, Fold):
-        if not step.bind:
-            return surely_reads(step.over, slot)
-        return surely_reads(step.result, slot) or (
-            surely_reads(step.result, step.accu) and surely_reads(step.init, slot)
-        )
-    inside = parts(step)
-    return bool(inside) and surely_reads(inside[0], slot)
+        certain = [step.left, step.right]
+    elif isinstance(step, Invoke):
+        certain = list(step.args if len(step.args) <= 2 else step.args[:1])
+    elif isinstance(step, Fold) and step.bind:
+        result = surely_reads(step.result)
+        return result | surely_reads(step.init) if step.accu in result else result
+    else:  # the first part: what is looked into, asked for or looped over
+        certain = parts(step)[:1]
+    return frozenset().union(*map(surely_reads, certain))

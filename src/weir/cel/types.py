@@ -38,6 +38,14 @@ class Kind(enum.Enum):
     PARAM = enum.auto()
 
 
+#: Parts of one type. A literal as deep as an expression may be has some five hundred; `.map(v, {v: v})` doubles a type.
+MOST_PARTS: Final = 600
+
+
+class TypeTooLarge(ValueError):
+    """A type of more than `MOST_PARTS` parts."""
+
+
 _Key: TypeAlias = "tuple[Kind, str, tuple[Type, ...]]"
 _KNOWN: WeakValueDictionary[_Key, Type] = WeakValueDictionary()
 
@@ -51,13 +59,15 @@ class Type:
     'google.protobuf.Timestamp'
     """
 
-    __slots__ = ("__weakref__", "_hash", "closed", "kind", "name", "params")
+    __slots__ = ("__weakref__", "_hash", "closed", "kind", "name", "params", "parts")
 
     kind: Kind
     name: str
     params: tuple[Type, ...]
     #: Whether there is no type parameter inside.
     closed: bool
+    #: How many types it is written with, itself included.
+    parts: int
     _hash: int
 
     def __new__(cls, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> Type:
@@ -65,8 +75,12 @@ class Type:
         key = (kind, name, params)
         found = _KNOWN.get(key)
         if found is None:
+            parts = 1 + sum([part.parts for part in params])
+            if parts > MOST_PARTS:
+                raise TypeTooLarge(f"a type has more than {MOST_PARTS} parts")
             found = super().__new__(cls)
             found.kind = kind
+            found.parts = parts
             found.name = name
             found.params = params
             found.closed = kind is not Kind.PARAM and all(part.closed for part in params)

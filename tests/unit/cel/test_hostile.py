@@ -17,6 +17,7 @@ from weir.cel.env import COST_LIMIT
 from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.program import compile
 from weir.cel.types import BOOL
+from weir.devices.expression import check_expression
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
@@ -117,7 +118,22 @@ GROWTH = {
     "sorting by keys": "lists.range(700).sortBy(x, -x).size() > 0",
     "comparing again and again": "lists.range(3000).all(x, taint.key <= taint.key)",
 }
-CASES = NESTING | LITERALS | NUMBERS | REGEXES | GROWTH
+#: Each step doubles the type of `v`.
+_DOUBLED = ".map(v, {v: v})" * 40
+TYPES = {
+    "a type that doubles": f"[1]{_DOUBLED}.size() == 1",
+    "a type that doubles and is not known yet": f"[[]]{_DOUBLED}.size() == 1",
+    "a type that doubles, in a message": f"[1]{_DOUBLED} + 1",
+    "a type that doubles, in another message": f"[[]]{_DOUBLED}.startsWith('a')",
+    "types that double, compared": f"[[]]{_DOUBLED} == [[]]{_DOUBLED}",
+    "a type that doubles in lists": "[[]]" + ".map(v, {[v]: [v]})" * 40 + ".size() == 1",
+    "a type that doubles in loops": "".join(
+        f"[{{{f'a{n}'}: {f'a{n}'}}}].all(a{n + 1}, " for n in range(40)
+    ).replace("{a0: a0}", "[]")
+    + "true"
+    + ")" * 40,
+}
+CASES = NESTING | LITERALS | NUMBERS | REGEXES | GROWTH | TYPES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -130,6 +146,16 @@ def test_it_ends_at_once_and_only_with_cels_own_errors(name: str) -> None:
             compile(expression, ENV).evaluate({"taint": TAINT})
 
     assert count_calls(ask) < MOST_CALLS
+
+
+@pytest.mark.parametrize(
+    "used", ["{'a': [%s], 'b': [%s]}", "[%s, %s]", "(1 > 2 ? %s : %s)", "[1, 1].map(e, [%s, %s])"]
+)
+def test_bindings_within_bindings_end_at_once(used: str) -> None:
+    """Code of a binding stands where it is read, twice each time: as it is written out, and as it is looked at."""
+    bound = [f"cel.bind(a{n + 1}, {used % (f'a{n}', f'a{n}')}, " for n in range(60)]
+    expression = "cel.bind(a0, [], " + "".join(bound) + "a60 == a60" + ")" * 61
+    assert count_calls(lambda: check_expression(expression)) < MOST_CALLS
 
 
 @pytest.mark.parametrize("name", GROWTH)

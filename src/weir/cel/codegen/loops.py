@@ -122,7 +122,7 @@ class LoopWriter(LiteralWriter):
 
     def gen_bind(self, step: Fold) -> Atom:
         """A binding: evaluated at once if the result surely asks for it, else where it first does."""
-        if surely_reads(step.result, step.accu):
+        if step.accu in surely_reads(step.result):
             value = self.gen(step.init)
             self.emit(f"x{step.accu} = {value.text}")
             return self.gen(step.result)

@@ -19,6 +19,7 @@ from weir.cel import costs
 from weir.cel.env import UNKNOWN, Library, Specialized
 from weir.cel.errors import CostLimitExceeded, EvaluationError
 from weir.cel.library.declare import function, method, plain
+from weir.cel.library.regex_runs import compile_steps
 from weir.cel.library.simple_regex import translate
 from weir.cel.types import BOOL, INT, STRING, list_of
 from weir.cel.values import Value
@@ -43,8 +44,10 @@ _GO_WORDS: Final = {
 #: Bytes RE2 may take for a program and its automata: 20,000 instructions. Its own default is sixteen times as much.
 _MEMORY: Final = 1 << 19
 #: Units of compiling: for each character, for a class of Unicode, for an instruction, and for a program that was too
-#: large in the end. Runs of optional parts take the square of their number.
+#: large in the end.
 _PER_CHARACTER: Final = 6
+#: Steps through optional parts for a unit (weir.cel.library.regex_runs).
+_COMPILE_STEPS_PER_UNIT: Final = 128
 _PER_CLASS: Final = 4_000
 _PER_INSTRUCTION: Final = 8
 _TOO_LARGE: Final = 100_000
@@ -183,7 +186,8 @@ def paid_regex(pattern: str) -> Regex:
     regex: Regex | None = patterns.get(pattern)
     if regex is None:
         classes = pattern.count("\\p") + pattern.count("\\P")
-        spend(300 + len(pattern) * _PER_CHARACTER + (len(pattern) ** 2 >> 7) + classes * _PER_CLASS)
+        spend(300 + len(pattern) * _PER_CHARACTER + classes * _PER_CLASS)
+        spend(compile_steps(pattern) // _COMPILE_STEPS_PER_UNIT)
         try:
             regex = compile_regex(pattern)
         except RegexError as error:

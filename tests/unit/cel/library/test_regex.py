@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from tests.cases import tries
 from tests.unit.cel.library import costs, error, value
-from weir.cel.library.regex import compile_regex
+from weir.cel.errors import CostLimitExceeded
+from weir.cel.library.regex import compile_regex, paid_regex
 from weir.cel.library.simple_regex import translate
+from weir.cel.work import begin
 
 sets = st.sampled_from(
     ["a", "b", "-", r"\.", "[ab]", "[a-c]", "[0-9]", r"\d", r"\w", "[a-z0-9-]", "é", "[12]", r"[\-x]"]
@@ -118,3 +120,43 @@ def test_find_all_agrees_with_find(pattern: str, text: str) -> None:
     regex = compile_regex(pattern)
     found = regex.find_all(text)
     assert (found[0] if found else "") == regex.find(text) and bool(found) == bool(regex.test(text))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:a{0,1000})" * 8,
+        "(?:[]a[:^alpha:]\\]]{0,1000}?)" * 8,
+        "(?P<n>(?:\\x{10FFFF}|){0,900}(?i:k*){9,900})" * 6,
+        "a?" * 5_000,
+        "|".join(["a{0,100}"] * 190),
+        "(?:(?:a{0,30}){0,30})" * 8,
+    ],
+)
+def test_a_pattern_that_takes_re2_long_is_not_given_to_it(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RE2 takes the square of the parts that may be left out in a row: up to two seconds for one pattern."""
+    given: list[str] = []
+    monkeypatch.setattr("weir.cel.library.regex._compile", given.append)
+    begin()
+    with pytest.raises(CostLimitExceeded):
+        paid_regex(pattern)
+    assert given == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\.){0,15}[a-z]{2,63}$",
+        "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$",
+        "[a-z]{1,999}[a-z]{1,999}x",
+        "(?:a{0,5}b)" * 900,
+        "^\\pL{1,10}$",
+        "|".join(f"word{n}" for n in range(600)),
+        "\\Qa{0,1000}\\E{3}",
+    ],
+)
+def test_a_pattern_that_repeats_much_and_takes_little_is_compiled(pattern: str) -> None:
+    begin()
+    assert paid_regex(pattern).size > 0
