@@ -70,6 +70,8 @@ class GraceKey(NamedTuple):
 
 #: All pods without a node, which are looked at together.
 PENDING: Final = "pending pods"
+#: The table of taints, of which rows have gone.
+TABLE: Final = "table"
 EVERYTHING: Final = "everything"
 
 
@@ -113,6 +115,7 @@ class Controller:
         pods.listen(self._pod_changed)
         nodes.listen(self._node_changed)
         known.listeners.append(self._learned)
+        known.lost = lambda: self._add(TABLE)
         rules.changed = self._every_node
 
     async def run(self) -> None:
@@ -259,6 +262,8 @@ class Controller:
             await self._take_over()
         elif key is PENDING:
             await self._reconcile_pending()
+        elif key is TABLE:
+            await self._record(self._unknown(self._taints.all()))
 
     def failed(self, key: Hashable, error: Exception) -> None:
         if isinstance(error, errors.Conflict):
@@ -306,13 +311,9 @@ class Controller:
             return
         await self._keys.cover(pod, sure=self._queue is not None)
         await self._known.read()  # begun after the pod was seen: no barrier before it is missed
-        for hash_, _ in pod.requirements:
-            if hash_ in self._rules.labels.requirements:
-                await self.label_nodes()
-                break
-        if pod.rule is not None and pod.rule.label not in self._rules.labelled:
+        if unlabelled := self._rules.labels_of(pod) - self._rules.labelled:
             await self._label_all()
-            self._rules.labelled.add(pod.rule.label)
+            self._rules.labelled |= unlabelled & self._rules.labels.known()
         await self._entries.add(pod, lambda: self._known.known, "release", release=True)
 
     async def _reconcile_grace(self, key: PodKey) -> None:
@@ -387,7 +388,7 @@ class Controller:
             return
         raise errors.Conflict(f"node {name} is changed by others all the time")
 
-    def _unknown(self, triples: tuple[Triple, ...]) -> list[Triple]:
+    def _unknown(self, triples: Iterable[Triple]) -> list[Triple]:
         return [triple for triple in triples if not triple.conditional and triple not in self._known]
 
     async def _reconcile_node(self, name: str) -> None:

@@ -147,16 +147,18 @@ class Entries:
 
         For the keys that it *leaves* because of, it gets no grace any more, and its key entries are closed.
 
-        The copy we have is good enough for a first try: the server compares its version.
+        The copy we have is good enough for a first try: the server compares its version. A pod of the same name that
+        has taken its place is another: what was looked at before it was made says nothing about it.
         """
         metadata = pod.metadata
         state: _State | None = _State.of_view(pod)
         for _ in range(_TRIES):
             try:
                 if state is None:
-                    state = _State.of_document(
-                        await self._client.get(PODS, metadata.name, metadata.namespace)
-                    )
+                    stored = await self._client.get(PODS, metadata.name, metadata.namespace)
+                    if stored["metadata"]["uid"] != metadata.uid:
+                        return Written(0)
+                    state = _State.of_document(stored)
                 patch, done = await self._patch(state, triples(), release, leaves)
                 about = ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)
                 self.warn(about, state.originals.values())

@@ -11,7 +11,7 @@ Each part of the table is bounded in rows and bytes, and only triples that an AP
 has always been there. An annotation of it says how many there are, written before a barrier relies on them, so whoever
 reads the first and then the others misses nothing. Replicas that add a triple at once may write it into two parts.
 Should the API server refuse a row all the same, that row is dropped, logged and counted, and the rest of the batch is
-written.
+written. A part that somebody deleted is empty: the leader writes what nodes have into it again.
 """
 
 from __future__ import annotations
@@ -91,9 +91,10 @@ class KnownTriples:
         self._write = Coalesced(self._flush)
         self.read = Coalesced(self._read)
         self.listeners: list[Callable[[set[Triple]], None]] = []
-        self.dropped: Callable[[], None] = lambda: (
-            None
-        )  #: is told of every row that the API server calls invalid
+        #: Is told of every row that the API server calls invalid.
+        self.dropped: Callable[[], None] = lambda: None
+        #: Is called when rows have gone.
+        self.lost: Callable[[], None] = lambda: None
         self._log = Log("weir.operator")
         self.known = Table(WELL_KNOWN)
 
@@ -123,7 +124,7 @@ class KnownTriples:
         while len(self._parts) <= number:
             self._parts.append(_Part())
         part = self._parts[number]
-        if version < part.version or (version and version == part.version):
+        if config_map is not None and (version < part.version or version == part.version != 0):
             return  # an answer that was overtaken by a later one, or nothing new
         before, part.read = part.read, read_rows(config_map, part.read)
         part.version = version
@@ -148,6 +149,7 @@ class KnownTriples:
                 self._table[triple], self._seen[triple] = stamp, now
         if some_gone:
             self.known = Table((*WELL_KNOWN, *self._table))
+            self.lost()
         elif new:
             self.known = Table((*self.known, *new), self.known)
         for listener in self.listeners if new else ():
@@ -233,6 +235,8 @@ class KnownTriples:
         labels = {"app.kubernetes.io/part-of": "weir"}
         document = {"apiVersion": "v1", "kind": "ConfigMap", **change}
         annotations = (change.get("metadata") or {}).get("annotations") or {}
+        if not number and len(self._parts) > 1:
+            annotations = {PARTS: str(len(self._parts)), **annotations}
         document["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
         for _ in range(2):
             try:

@@ -40,7 +40,8 @@ class Rules:
         volumes: Cache[Document],
     ) -> None:
         self.labels = LabelRules()
-        self.labelled: set[str] = set()  #: labels of rules that nodes have, and others have not
+        #: Labels of rules and requirements that nodes were given; from then on each change of a node keeps them.
+        self.labelled: set[str] = set()
         self.changed: Callable[[], None] = lambda: None
         self._used: Counter[str] = Counter()
         self._requirements: dict[str, Document] = {}  #: all that are used; the first of them have labels
@@ -59,6 +60,11 @@ class Rules:
             not pod.ended and pod.node and pod.metadata.namespace == owner.namespace
             for pod in self._pods.by_index("daemon", f"{label} {node}")
         )
+
+    def labels_of(self, pod: LoweredPod) -> set[str]:
+        """Return the labels by which *pod* selects nodes, but for a DaemonSet's."""
+        labels = {label_key(hash_) for hash_, _ in pod.requirements if hash_ in self.labels.requirements}
+        return labels if pod.rule is None else labels | {pod.rule.label}
 
     @property
     def have_expressions(self) -> bool:
@@ -175,6 +181,7 @@ class Rules:
             if self._used[hash_] <= 0:
                 del self._used[hash_]
                 self._requirements.pop(hash_, None)
+                self.labelled.discard(label_key(hash_))
         labelled = dict(list(self._requirements.items())[:MOST_REQUIREMENTS])
         is_new = not labelled.keys() <= self.labels.requirements.keys()
         self.labels.requirements = labelled
