@@ -16,6 +16,11 @@ import msgspec
 from weir.lowering import webhooks
 from weir.lowering.affinity import mark_volume, volume_problems
 from weir.lowering.annotated import annotation_problems, with_annotated
+from weir.lowering.annotated_affinity import (
+    affinity_annotation_problems,
+    affinity_of_now,
+    with_annotated_affinity,
+)
 from weir.lowering.daemonsets import (
     daemonset_label,
     exact_pod,
@@ -25,7 +30,7 @@ from weir.lowering.daemonsets import (
 )
 from weir.lowering.grace import split_grace
 from weir.lowering.key_rules import MOST_RULES, MOST_VALUES, crowded_keys
-from weir.lowering.names import ANNOTATED, GATE, REQUIREMENTS
+from weir.lowering.names import ANNOTATED, ANNOTATED_AFFINITY, GATE, REQUIREMENTS
 from weir.lowering.node_labels import MOST_REQUIREMENTS, LabelRules
 from weir.lowering.ownership import with_owners
 from weir.lowering.rule_pods import with_keys, with_own_rule, with_rule_of
@@ -106,7 +111,7 @@ def answer(path: str, request: Mapping[str, Any], cluster: Cluster) -> Answer:
 def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     if refusal := _refusal(new, new, ""):
         return refusal
-    marked = mark_template(with_annotated(new), cluster.native_numeric)
+    marked = mark_template(with_annotated_affinity(with_annotated(new)), cluster.native_numeric)
     spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
     if not old and "tolerations" in spec:
         spec["tolerations"], _ = split_grace(exact_pod(marked))  # grace is copied from a bound pod
@@ -117,7 +122,9 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     lowered = originals or requirements or daemonset_label(new)
     if old:
         before = old.get("spec") or {}
-        spec["tolerations"] = unite(spec.get("tolerations") or [], before.get("tolerations") or (), originals)
+        united = unite(spec.get("tolerations") or [], before.get("tolerations") or (), originals)
+        if united or "tolerations" in spec:
+            spec["tolerations"] = united
         gate = _gated(before)  # only the operator removes it
     else:
         gate = bool(lowered) and not spec.get("nodeName")
@@ -190,15 +197,19 @@ def _workload(new: Document, request: Mapping[str, Any], cluster: Cluster) -> An
         before = template_of(request.get("oldObject") or {}, kind)
         label = daemonset_label(before) or cluster.announced(namespace, name)
         if mixed(template):
-            text = (
-                f"{at}spec.tolerations: extended tolerations of a DaemonSet stand here or in the annotation"
-            )
-            return Answer(code=_INVALID, message=f"{text} {ANNOTATED}, not in both")
-        written = with_annotation_of_now(template, before)
+            return _in_both(f"{at}spec.tolerations", "extended tolerations", ANNOTATED)
+        written = affinity_of_now(with_annotation_of_now(template, before), before)
+        if written is None:
+            return _in_both(f"{at}spec.affinity.nodeAffinity", "node affinity", ANNOTATED_AFFINITY)
         lowered = lower_daemonset(written, namespace, name, cluster.native_numeric, label)
     else:
         lowered = mark_template(template, cluster.native_numeric)
     return Answer(with_template(new, kind, lowered))
+
+
+def _in_both(place: str, what: str, annotation: str) -> Answer:
+    text = f"{place}: {what} of a DaemonSet stand here or in the annotation {annotation}, not in both"
+    return Answer(code=_INVALID, message=text)
 
 
 def _no_labels(requirements: Mapping[str, Document], cluster: Cluster) -> Answer | None:
@@ -246,7 +257,7 @@ def _refusal(new: Document, template: Mapping[str, Any], at: str) -> Answer | No
             f"tolerate more than you wrote; write the expression as operator and value instead: "
             f"{{operator: CEL, value: {json.dumps(text, ensure_ascii=False)}}}",
         )
-    if found := annotation_problems(template, at):
+    if found := annotation_problems(template, at) + affinity_annotation_problems(template, at):
         return Answer(code=_INVALID, message="; ".join(found))
     tolerations = (with_annotated(template).get("spec") or {}).get("tolerations") or ()
     if sum(map(is_extended, tolerations)) > MOST_ORIGINALS:

@@ -24,8 +24,8 @@ Document = dict[str, Any]
 #: The text of the annotation: a webhook reads it.
 LONGEST: Final = 16 * 1024
 #: What is said of the annotation: each entry may be wrong in some ways, and every error repeats what it is about.
-_MOST_ERRORS: Final = 10
-_LONGEST_ERROR: Final = 300
+MOST_ERRORS: Final = 10
+LONGEST_ERROR: Final = 300
 _FIELDS: Final = ENTRY_FIELDS | {"expression"}
 
 
@@ -88,8 +88,8 @@ def _read(text: str) -> tuple[tuple[Document, ...], tuple[str, ...]]:
     if len(entries) > MOST_ORIGINALS:  # aliases make thousands of a short text
         return (), (f": Too many: must have at most {MOST_ORIGINALS} items",)
     spelt = [_in_own_field(entry) for entry in entries]
-    found = map(str, islice(validate_tolerations(spelt, "", EVERY_FORM), _MOST_ERRORS))
-    errors = tuple(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…" for text in found)
+    found = map(str, islice(validate_tolerations(spelt, "", EVERY_FORM), MOST_ERRORS))
+    errors = tuple(text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…" for text in found)
     return tuple(map(_as_operator, entries)), errors
 
 

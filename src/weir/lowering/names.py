@@ -21,6 +21,8 @@ MARKER_PREFIX: Final = f"{DOMAIN}/x-"
 TOLERATIONS: Final = f"{DOMAIN}/tolerations"
 #: Tolerations that an author writes where the API server stores them as they are: a list, on pods and pod templates.
 ANNOTATED: Final = "weir.dev/tolerations"
+#: Node affinity that an author writes in the same way.
+ANNOTATED_AFFINITY: Final = "weir.dev/node-affinity"
 #: The original node selector requirements by hash, on pods, templates and PersistentVolumes.
 REQUIREMENTS: Final = f"{DOMAIN}/requirements"
 #: The scheduling gate of a pod whose entries are not yet known to be complete.

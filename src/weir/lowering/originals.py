@@ -16,10 +16,16 @@ from typing import Any, Final, TypeVar, cast
 
 from weir.gates import ALL_FEATURES
 from weir.lowering.annotated import annotated_tolerations, has_annotated, with_annotated
+from weir.lowering.annotated_affinity import (
+    has_annotated_affinity,
+    with_annotated_affinity,
+    without_annotated_affinity,
+)
 from weir.lowering.grace import split_grace
 from weir.lowering.key_entries import split_keys
 from weir.lowering.names import (
     ANNOTATED,
+    ANNOTATED_AFFINITY,
     GATE,
     KEY_ENTRIES,
     LABEL_VALUE,
@@ -112,6 +118,8 @@ def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document
             del changed["tolerations"]
     if requirements and isinstance(spec.get("affinity"), dict):
         changed["affinity"] = _raised_affinity(spec["affinity"], requirements)
+    if has_annotated_affinity(template):
+        changed = without_annotated_affinity({**template, "spec": changed}, template)["spec"]
     _drop(changed, "nodeSelector", lambda name: not is_synthetic(name))
     if not keep_gate and isinstance(spec.get("schedulingGates"), list):
         gates = [each for each in spec["schedulingGates"] if mapping(each).get("name") != GATE]
@@ -285,10 +293,10 @@ def with_expressions(document: T) -> T:
 
 
 def _template_with_expressions(template: Document) -> Document:
-    if has_annotated(template) and isinstance(template.get("spec"), dict):
+    if _has_annotations(template) and isinstance(template.get("spec"), dict):
         metadata = dict(template["metadata"])
-        _drop(metadata, "annotations", lambda name: name != ANNOTATED)
-        template = {**with_annotated(template), "metadata": metadata}
+        _drop(metadata, "annotations", lambda name: name not in (ANNOTATED, ANNOTATED_AFFINITY))
+        template = {**with_annotated_affinity(with_annotated(template)), "metadata": metadata}
     return _inside(template, ("spec",), _spec_with_expressions)
 
 
@@ -322,7 +330,12 @@ def extended_entries(document: Any) -> Iterator[Document]:
 
 def is_lowered(document: Any) -> bool:
     """Return whether weir's operator has had a hand in *document*, or will have in its pods."""
-    return raised(document) is not document or has_annotated(_template(document))
+    return raised(document) is not document or _has_annotations(_template(document))
+
+
+def _has_annotations(template: Mapping[str, Any]) -> bool:
+    """Return whether the author of a pod or pod template wrote tolerations or node affinity as annotations."""
+    return has_annotated(template) or has_annotated_affinity(template)
 
 
 def _template(document: Any) -> Mapping[str, Any]:

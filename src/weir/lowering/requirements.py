@@ -12,7 +12,7 @@ from weir.validate.ratchet import Options
 from weir.validate.selectors import validate_node_selector_term
 
 _FIELDS: Final = frozenset({"key", "operator", "values"})
-_EVERY_FORM: Final = Options(frozenset(EXTENDED))
+EVERY_FORM: Final = Options(frozenset(EXTENDED))
 
 
 def is_extended_requirement(requirement: Mapping[str, Any]) -> bool:
@@ -23,7 +23,7 @@ def is_extended_requirement(requirement: Mapping[str, Any]) -> bool:
 
 def requirement_problems(term: dict[str, Any], at: str) -> list[str]:
     """Return what a server that knew SemVer requirements would refuse a node selector term for."""
-    return [str(error) for error in validate_node_selector_term(term, at, _EVERY_FORM, check_values=False)]
+    return [str(error) for error in validate_node_selector_term(term, at, EVERY_FORM, check_values=False)]
 
 
 def is_original_requirement(hash_: str, requirement: Any) -> bool:

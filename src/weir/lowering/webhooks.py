@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from weir.lowering.names import ANNOTATED, LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
+from weir.lowering.names import (
+    ANNOTATED,
+    ANNOTATED_AFFINITY,
+    LABEL_PREFIX,
+    MARKER_PREFIX,
+    NAMESPACE,
+    OPERATOR,
+)
 from weir.taints import wellknown
 from weir.taints.operators import OPERATORS, Comparison
 
@@ -135,18 +142,22 @@ def _lost_expression() -> str:
     return f"{applied}.contains('\"expression\":')"
 
 
-def _annotation(template: str) -> str:
-    """Return the text of the annotation with tolerations of the pod or template at *template*."""
-    return f'{template}.?metadata.?annotations[?{_quoted(ANNOTATED)}].orValue("")'
+def _annotation(template: str, name: str) -> str:
+    """Return the text of an annotation of the pod or template at *template*."""
+    return f'{template}.?metadata.?annotations[?{_quoted(name)}].orValue("")'
 
 
 def _annotated(template: str, changed: str = "") -> str:
-    """Return the condition that a pod or template has tolerations in its annotation, on an update a *changed* one."""
-    there = f'{_annotation(template)} != ""'
+    """Return the condition that an author's annotation stands in a pod or template, on an update a *changed* one."""
+    return f"({_is_annotated(template, ANNOTATED, changed)} || {_is_annotated(template, ANNOTATED_AFFINITY, changed)})"
+
+
+def _is_annotated(template: str, name: str, changed: str = "") -> str:
+    there = f'{_annotation(template, name)} != ""'
     if not changed:
         return there
-    old, new = (f"{place}.{changed}" for place in ("oldObject", "object"))
-    return f"({there} && (oldObject == null || {_annotation(old)} != {_annotation(new)}))"
+    old, new = (_annotation(f"{place}.{changed}", name) for place in ("oldObject", "object"))
+    return f"({there} && (oldObject == null || {old} != {new}))"
 
 
 def _own_taints(node: str) -> str:
@@ -208,10 +219,17 @@ def keys_shown(hook: Mapping[str, Any]) -> frozenset[str] | None:
 
 _TEMPLATE: Final = "object.spec.?template.?spec"
 _CRON_TEMPLATE: Final = "spec.?jobTemplate.?spec.?template"
-#: A re-apply of a pod's own list loses what its annotation was lowered to.
-_LIST_OF_ANNOTATED: Final = (
-    f"({_annotated('object')} && oldObject != null && "
-    "object.?spec.?tolerations.orValue([]) != oldObject.?spec.?tolerations.orValue([]))"
+
+
+def _lost(name: str, field: str, absent: str) -> str:
+    """Return the condition that a pod's *field* changes, to which the annotation *name* was lowered."""
+    new, old = (f"{place}.?spec.?{field}.orValue({absent})" for place in ("object", "oldObject"))
+    return f"({_is_annotated('object', name)} && oldObject != null && {new} != {old})"
+
+
+#: A re-apply of a pod's own fields loses what its annotations were lowered to.
+_LOWERED_FROM_ANNOTATIONS: Final = (
+    f"{_lost(ANNOTATED, 'tolerations', '[]')} || {_lost(ANNOTATED_AFFINITY, 'affinity', '{}')}"
 )
 _BOTH: Final = ["CREATE", "UPDATE"]
 
@@ -232,7 +250,7 @@ WEBHOOKS: Final = (
         (_rule("", ["pods"], ["UPDATE"]),),
         "Ignore",
         5,
-        (("extended", f"{_extended('object.?spec', marked=False)} || {_LIST_OF_ANNOTATED}"),),
+        (("extended", f"{_extended('object.?spec', marked=False)} || {_LOWERED_FROM_ANNOTATIONS}"),),
     ),
     Webhook(
         "templates.lowered.weir.dev",

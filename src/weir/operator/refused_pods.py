@@ -16,7 +16,7 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.clock import Clock
-from weir.lowering.names import ANNOTATED, OPERATOR, REQUIREMENTS, TOLERATIONS
+from weir.lowering.names import ANNOTATED, ANNOTATED_AFFINITY, OPERATOR, REQUIREMENTS, TOLERATIONS
 from weir.lowering.templates import template_of
 from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
@@ -25,7 +25,7 @@ from weir.observe.logs import Log
 KINDS: Final = tuple(by_kind("apps/v1", kind) for kind in ("DaemonSet", "ReplicaSet", "StatefulSet"))
 #: Before each look: a Service needs some seconds to lead to a pod that has become ready.
 PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_EXTENDED: Final = (ANNOTATED, TOLERATIONS, REQUIREMENTS)
+_EXTENDED: Final = (ANNOTATED, ANNOTATED_AFFINITY, TOLERATIONS, REQUIREMENTS)
 
 
 def is_short_of_pods(workload: Mapping[str, Any], kind: str) -> bool:

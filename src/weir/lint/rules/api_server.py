@@ -15,7 +15,8 @@ from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.lowering.annotated import annotation_problems
-from weir.lowering.names import ANNOTATED
+from weir.lowering.annotated_affinity import affinity_annotation_problems
+from weir.lowering.names import ANNOTATED, ANNOTATED_AFFINITY
 from weir.lowering.originals import with_expressions
 from weir.objects.templates import TEMPLATE_PATHS
 from weir.taints.operators import OPERATORS
@@ -25,6 +26,11 @@ _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 #: Words of YAML 1.1 that are not text unless quoted.
 _NORWAY: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
+#: What finds problems in what an author's annotation says.
+_ANNOTATIONS: Final = {
+    ANNOTATED: annotation_problems,
+    ANNOTATED_AFFINITY: affinity_annotation_problems,
+}
 
 
 def _api_server(subject: Subject, facts: Facts) -> Iterator[Problem]:
@@ -47,12 +53,14 @@ def _api_server(subject: Subject, facts: Facts) -> Iterator[Problem]:
 
 
 def _annotation(subject: Subject) -> Iterator[Problem]:
-    """Yield what weir's operator refuses in tolerations that stand in an annotation."""
+    """Yield what weir's operator refuses in tolerations and node affinity that stand in an annotation."""
     place = TEMPLATE_PATHS.get(subject.kind)
     if place is None:
         return
-    for problem in annotation_problems(_at(subject.value, place), "".join(f"{name}." for name in place)):
-        yield Problem((*place, "metadata", "annotations", ANNOTATED), problem)
+    template, at = _at(subject.value, place), "".join(f"{name}." for name in place)
+    for name, problems in _ANNOTATIONS.items():
+        for problem in problems(template, at):
+            yield Problem((*place, "metadata", "annotations", name), problem)
 
 
 def _at(document: Any, path: Path) -> Mapping[str, Any]:
@@ -142,7 +150,7 @@ Some paths are the API server's and look odd: errors about a node's taints are r
 although the taints stand in `spec.taints`. For an operator nobody knows it lists `Equal` and `Exists` only, whatever
 its gates are; the fix names all that the gates allow. An expression may be spelt `operator: CEL` with the expression
 as value, as clusters extended by `weir install` need it; it is judged like the field `expression`. Tolerations in the
-annotation `weir.dev/tolerations` are judged as weir's operator does.
+annotation `weir.dev/tolerations`, and node affinity in `weir.dev/node-affinity`, are judged as weir's operator does.
 
 Custom resources are checked where their CustomResourceDefinition is among the files, or in the dump given with
 `--cluster`: fields and values by its schema, in the server's words. Rules of `x-kubernetes-validations` are not run

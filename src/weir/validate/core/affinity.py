@@ -31,13 +31,14 @@ _POLICIES: Final = ("Honor", "Ignore")
 def validate_affinity(affinity: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with the affinities of a pod."""
     if node := affinity.get("nodeAffinity"):
-        yield from _validate_node_affinity(node, f"{at}.nodeAffinity", options)
+        yield from validate_node_affinity(node, f"{at}.nodeAffinity", options)
     for name in ("podAffinity", "podAntiAffinity"):
         if pod := affinity.get(name):
             yield from _validate_pod_affinity(pod, f"{at}.{name}")
 
 
-def _validate_node_affinity(affinity: Document, at: str, options: Options) -> Errors:
+def validate_node_affinity(affinity: Document, at: str, options: Options) -> Errors:
+    """Yield what is wrong with the node affinity of a pod."""
     if (selector := affinity.get(_REQUIRED)) is not None:
         yield from validate_node_selector(selector, f"{at}.{_REQUIRED}", options)
     for t, term in enumerate(affinity.get(_PREFERRED) or ()):
