@@ -137,19 +137,21 @@ def add_revisions(snapshot: Snapshot) -> None:
     }
     hashes: dict[str, list[str]] = {}
     for pod in snapshot.of("Pod").values():
-        owner = owner_of(pod)
-        code = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
-        if owner is not None and code:
+        if (owner := owner_of(pod)) is not None:
+            code = (pod["metadata"].get("labels") or {}).get("controller-revision-hash", "")
             hashes.setdefault(owner["uid"], []).append(code)
     for kind in ("DaemonSet", "StatefulSet"):
         for (namespace, name), each in list(snapshot.of(kind).items()):
             uid = each["metadata"]["uid"]
             if uid in recorded:
                 continue
-            if uid not in hashes:  # nothing says of which revision the pods are: none is replaced for it
+            codes = hashes.get(uid)
+            if not codes or not all(
+                codes
+            ):  # pods that do not say of which revision they are: none is replaced for it
                 each["spec"]["updateStrategy"] = {"type": "OnDelete"}
                 continue
-            code = mode(hashes[uid])
+            code = mode(codes)
             label = "controller-revision-hash" if kind == "DaemonSet" else "controller.kubernetes.io/hash"
             template = each["spec"]["template"]
             snapshot.put(

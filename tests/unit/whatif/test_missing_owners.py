@@ -203,8 +203,9 @@ def test_a_set_gets_the_revision_that_most_of_its_pods_are_of(kind, code, name, 
     assert only(found, kind)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
 
 
-def test_a_set_whose_pods_show_no_revision_replaces_none():
-    found = revised(owned("DaemonSet", "web"), pod("p", "DaemonSet/web"))
+@pytest.mark.parametrize("others", [[], [pod("q", "DaemonSet/web", **{REVISION: "made-in-a-wave-before"})]])
+def test_a_set_whose_pods_do_not_all_show_their_revision_replaces_none(others):
+    found = revised(owned("DaemonSet", "web"), pod("p", "DaemonSet/web"), *others)
     assert only(found, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"}
     assert not found.of("ControllerRevision")
 
