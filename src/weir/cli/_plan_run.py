@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from weir.plan.verify import Check
     from weir.whatif.changes import Change
 
-#: A wave may take this many times as long as foreseen, and so much longer, before it has failed.
-_FACTOR, _LONGER_SECONDS = 2.0, 600.0
 _SHOWN: Final = 10
 
 
@@ -146,6 +144,7 @@ class Run:
     limit_seconds: float | None
     command: str  #: without its options
     stopping: bool = field(default=False, init=False)
+    comparing: bool = field(default=False, init=False)  #: nothing of the wave is made yet
 
     def carry_out(self, waves: Sequence[Wave], changes: Mapping[int, Sequence[Change]]) -> int:
         """Make *waves*, one after the other."""
@@ -154,6 +153,11 @@ class Run:
                 try:
                     answer = self._wave(wave, changes[wave.number])
                 except KeyboardInterrupt:
+                    return self._stopped(wave, "interrupted", INTERRUPTED)
+                except Exception as error:  # the cluster is out of reach, or refuses what the wave changes
+                    self._stopped(wave, str(error), FINDINGS)
+                    raise
+                if answer == INTERRUPTED:
                     return self._stopped(wave, "interrupted", INTERRUPTED)
                 if answer != FINE:
                     left = waves[place:]
@@ -213,7 +217,11 @@ class Run:
     def _wave(self, wave: Wave, changes: Sequence[Change]) -> int:
         from weir.plan.carry_out import carry_out
 
+        self.comparing = True
         differences = self._compare(wave, changes)
+        self.comparing = False
+        if self.stopping:
+            return INTERRUPTED
         if differences:
             say(f"wave {wave.number} was not made; the cluster is not as foreseen:", err=True)
             _say_checks(differences)
@@ -222,8 +230,7 @@ class Run:
             return FINDINGS
         title = f"wave {wave.number} of {len(self.plan.waves)}: {'; '.join(wave.changes)}"
         say(title, err=True)
-        foreseen = wave.ends_after_seconds - wave.starts_after_seconds
-        limit = self.limit_seconds or _FACTOR * foreseen + _LONGER_SECONDS
+        limit = self.limit_seconds or wave.limit_seconds
         show = terminal_bar()
 
         def made(notes: list[str]) -> None:
@@ -290,9 +297,14 @@ class Run:
         return FINE
 
     def _stopped(self, wave: Wave, why: str, code: int) -> int:
-        self.journal.note(self.clock.now(), wave.number, "stopped", why)
-        say(f"stopped in wave {wave.number}: what it changed stays", err=True)
-        say(f"go on: {self.command} --resume; take back: {self.command} --undo", err=True)
+        begun = self.journal.to_undo()
+        if wave.number in begun:
+            self.journal.note(self.clock.now(), wave.number, "stopped", why)
+            say(f"stopped in wave {wave.number}: what it changed stays", err=True)
+        else:
+            say(f"stopped before wave {wave.number}: nothing of it was made", err=True)
+        if begun:
+            say(f"go on: {self.command} --resume; take back: {self.command} --undo", err=True)
         return code
 
     @contextmanager
@@ -303,7 +315,8 @@ class Run:
             if self.stopping:
                 raise KeyboardInterrupt
             self.stopping = True
-            say("\nstopping after this wave (Ctrl-C again: at once)", err=True)
+            when = "before" if self.comparing else "after"
+            say(f"\nstopping {when} this wave (Ctrl-C again: at once)", err=True)
 
         before = signal.signal(signal.SIGINT, interrupted)
         try:

@@ -91,6 +91,11 @@ class WorkloadState(_Part, frozen=True, kw_only=True):
     nodes: dict[str, int] = {}  #: nodes on which at least so many of them run
     unready: int = 0  #: of those that run, pods that were not ready before the wave, and stay
 
+    @property
+    def ready(self) -> int:
+        """How many pods are waited for to be ready."""
+        return self.running - self.unready
+
 
 class BudgetState(_Part, frozen=True, kw_only=True):
     """What a disruption budget says once the wave is over."""
@@ -124,6 +129,11 @@ class Wave(_Part, frozen=True, kw_only=True):
     wait_for: Condition = Condition()
     room: dict[str, float] = {}  #: what schedulable nodes have left at the end: cpu, memory, pods
     notes: tuple[str, ...] = ()
+
+    @property
+    def limit_seconds(self) -> float:
+        """How long its state is waited for before it has failed: twice as long as foreseen, and ten minutes."""
+        return 2 * (self.ends_after_seconds - self.starts_after_seconds) + 600.0
 
 
 class Totals(_Part, frozen=True, kw_only=True):

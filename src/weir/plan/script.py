@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from weir.plan.document import Plan, Wave, WorkloadState
+from weir.plan.document import Plan, Wave
 
 Document = dict[str, Any]
-_ROLLED_OUT: Final = ("Deployment", "StatefulSet", "DaemonSet")
+#: Where the status of a workload says how many of its pods are ready. Jobs are not waited for, since they end.
+_READY: Final = {
+    "Deployment": "readyReplicas",
+    "StatefulSet": "readyReplicas",
+    "ReplicaSet": "readyReplicas",
+    "ReplicationController": "readyReplicas",
+    "DaemonSet": "numberReady",
+}
+#: So many pods are named in one command.
+_NAMED: Final = 100
 _HEAD: Final = """\
 #!/usr/bin/env bash
 # {command}
-# Made {at}. Carries out {waves}; stops where a wait does not end in ${{TIMEOUT:-10m}}.
+# Made {at}. Carries out {waves}; stops where a wait does not end in ${{TIMEOUT:-{minutes}m}}.
 set -euo pipefail
-timeout=${{TIMEOUT:-10m}}
+timeout=${{TIMEOUT:-{minutes}m}}
+case $timeout in
+  *h) limit=$((${{timeout%h}} * 3600)) ;;
+  *m) limit=$((${{timeout%m}} * 60)) ;;
+  *) limit=${{timeout%s}} ;;
+esac
 """
-#: Waits for a number in an object's status to reach at least another one; kubectl only waits for equal ones.
-_AT_LEAST: Final = """\
-at_least() {  # KIND/NAME NAMESPACE JSONPATH NUMBER
-  local tries=0 found
+#: Waits that `kubectl wait` does not have: it waits for equal numbers, and for the end of any pod of a name.
+_WAITS: Final = """\
+at_least() {  # KIND/NAME NAMESPACE JSONPATH NUMBER: waits until the number in its status is as high
+  local found end=$((SECONDS + limit))
   until found=$(kubectl get "$1" -n "$2" -o "jsonpath=$3"); [ "${found:-0}" -ge "$4" ]; do
-    tries=$((tries + 1))
-    if [ "$tries" -ge "${TRIES:-300}" ]; then
+    if [ "$SECONDS" -ge "$end" ]; then
       echo "$1 in $2: $3 is ${found:-0}, not $4" >&2
+      exit 1
+    fi
+    sleep 2
+  done
+}
+gone() {  # POD NAMESPACE UID: waits until this pod is gone, whatever has its name then
+  local found end=$((SECONDS + limit))
+  while found=$(kubectl get "pod/$1" -n "$2" --ignore-not-found -o 'jsonpath={.metadata.uid}') || found=$3
+  [ "$found" = "$3" ]; do
+    if [ "$SECONDS" -ge "$end" ]; then
+      echo "pod/$1 in $2 is still there" >&2
       exit 1
     fi
     sleep 2
@@ -36,8 +61,9 @@ at_least() {  # KIND/NAME NAMESPACE JSONPATH NUMBER
 def script(plan: Plan, to_yaml: Callable[[Document], str]) -> str:
     """Return the script; *to_yaml* writes a manifest."""
     waves = "one wave" if len(plan.waves) == 1 else f"{len(plan.waves)} waves"
-    head = _HEAD.format(command=plan.made.command.replace("\n", " "), at=plan.made.at, waves=waves)
-    lines = [head, _AT_LEAST]
+    minutes = math.ceil(max(wave.limit_seconds for wave in plan.waves) / 60)
+    command = plan.made.command.replace("\n", " ")
+    lines = [_HEAD.format(command=command, at=plan.made.at, waves=waves, minutes=minutes), _WAITS]
     for wave in plan.waves:
         title = f"wave {wave.number} of {len(plan.waves)}: {', '.join(wave.nodes) or '; '.join(wave.changes)}"
         lines.append(f"\necho {shlex.quote(title)}")
@@ -103,22 +129,19 @@ def _waits(wave: Wave) -> Iterator[str]:
     gone: dict[str, list[str]] = {}
     for one in wave.evictions:
         namespace, _, name = one.pod.partition("/")
-        if "/StatefulSet/" not in one.workload:  # the next one has its name: the rollout is waited for
-            gone.setdefault(namespace, []).append(f"pod/{name}")
+        if "/StatefulSet/" not in one.workload:
+            gone.setdefault(namespace, []).append(f"pod/{shlex.quote(name)}")
+        elif one.uid:  # the next one has its name
+            yield f"gone {shlex.quote(name)} {namespace} {shlex.quote(one.uid)}"
     for namespace, pods in sorted(gone.items()):
-        yield f'kubectl wait --for=delete --timeout="$timeout" -n {namespace} {" ".join(map(shlex.quote, pods))}'
+        for start in range(0, len(pods), _NAMED):
+            some = " ".join(pods[start : start + _NAMED])
+            yield f'kubectl wait --for=delete --timeout="$timeout" -n {namespace} {some}'
     for state in wave.wait_for.workloads:
-        yield from _wait_for_workload(state)
+        namespace, kind, name = state.workload.split("/", 2)
+        if kind in _READY and state.ready > 0:
+            field = f"'{{.status.{_READY[kind]}}}'"
+            yield f"at_least {kind.lower()}/{shlex.quote(name)} {namespace} {field} {state.ready}"
     for each in wave.wait_for.budgets:
         namespace, _, name = each.budget.partition("/")
         yield f"at_least pdb/{name} {namespace} '{{.status.currentHealthy}}' {each.healthy}"
-
-
-def _wait_for_workload(state: WorkloadState) -> Iterator[str]:
-    namespace, kind, name = state.workload.split("/", 2)
-    if kind in _ROLLED_OUT:
-        yield f'kubectl rollout status {kind.lower()}/{name} -n {namespace} --timeout="$timeout"'
-    elif kind in ("ReplicaSet", "ReplicationController"):
-        yield f"at_least {kind.lower()}/{name} {namespace} '{{.status.readyReplicas}}' {state.running}"
-    elif kind == "Job":
-        yield f"at_least job/{name} {namespace} '{{.status.ready}}' {state.running}"

@@ -68,9 +68,9 @@ def unmet(wave: Wave, documents: Iterable[Document]) -> list[Check]:
         if pod is not None and one.uid in ("", pod["metadata"].get("uid")):
             checks.append(Check(f"pod {one.pod}", "gone", "terminating" if is_going(pod) else "still there"))
     for state in wave.wait_for.workloads:
-        count, wanted = running.ready[state.workload], state.running - state.unready
-        if count < wanted and state.workload.split("/")[1] != "Job":
-            checks.append(Check(state.workload, f"{wanted} ready", f"{count} ready"))
+        count = running.ready[state.workload]
+        if count < state.ready and state.workload.split("/")[1] != "Job":
+            checks.append(Check(state.workload, f"{state.ready} ready", f"{count} ready"))
     budgets = {
         f"{each['metadata'].get('namespace', 'default')}/{each['metadata']['name']}": each.get("status") or {}
         for each in flatten(held)

@@ -136,6 +136,29 @@ def test_a_script_is_bash_with_waits(answer, tmp_path):
     assert "kubectl taint nodes" in out and "sla=650:NoExecute --overwrite" in out
     assert 'kubectl wait --for=delete --timeout="$timeout" -n shop pod/web-1' in out
     assert "at_least pdb/web shop '{.status.currentHealthy}' 2" in out
+    assert "at_least replicaset/web shop '{.status.readyReplicas}' 4" in out
+
+
+def test_a_script_does_not_wait_for_pods_that_were_not_ready_before(answer, tmp_path):
+    cluster = yaml.safe_load(Path(POOL).read_text())
+    pods = {each["metadata"]["name"]: each for each in cluster["items"] if each["kind"] == "Pod"}
+    pods["web-4"]["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(cluster))
+    code, out = answer(
+        "plan",
+        "taint",
+        "spot-1",
+        "sla=650:NoExecute",
+        "--max-unavailable",
+        "2",
+        "--ignore-budgets",
+        "--cluster",
+        str(file),
+        "-o",
+        "script",
+    )
+    assert code == FINE and "at_least replicaset/web shop '{.status.readyReplicas}' 3" in out
 
 
 def test_a_picture_shows_every_wave(answer):
