@@ -14,8 +14,9 @@ from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.plan.document import Wave
 from weir.plan.live import MANAGER, LiveCluster, make
+from weir.plan.task import on_nodes
 from weir.plan.verify import Check, unmet
-from weir.whatif.changes import Change
+from weir.whatif.changes import Change, Nodes
 
 Document = dict[str, Any]
 #: Shows how many of the wave's conditions hold, of how many.
@@ -52,10 +53,19 @@ async def carry_out(
 
 
 async def take_back(client: Client, clock: Clock, changes: Sequence[Change]) -> None:
-    """Make the *changes* that undo a wave."""
+    """Make the *changes* that undo a wave, of which only a part may have been made; nodes may be gone meanwhile."""
     cluster = LiveCluster(client, clock, asyncio.get_running_loop(), force=True)
     for change in changes:
-        await asyncio.to_thread(make, change, cluster)
+        await asyncio.to_thread(_take_back, change, cluster)
+
+
+def _take_back(change: Change, cluster: LiveCluster) -> None:
+    changes, nodes = [change], getattr(change, "nodes", None)
+    if isinstance(nodes, Nodes):
+        there = [each for each in cluster.list("Node") if each["metadata"]["name"] in nodes.names]
+        changes = on_nodes(change, there)
+    for each in changes:
+        make(each, cluster)
 
 
 async def _wait(cluster: LiveCluster, wave: Wave, limit_seconds: float, tick: Tick) -> list[Check]:

@@ -45,14 +45,19 @@ class Journal:
     plan: str
     cluster: str
     entries: list[Entry]
+    length: int  #: bytes of its whole lines; what is behind is overwritten
 
     @classmethod
     def open(cls, path: Path, plan: Plan, cluster: str) -> Journal:
         """Return the journal at *path*, empty where there is none; raises PlanError when it is another plan's."""
-        wanted = digest(plan)
-        entries = []
+        wanted, entries, whole = digest(plan), [], 0
         if path.exists():
-            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+                if not line.endswith(
+                    b"\n"
+                ):  # cut off while it was written, and what it says was not done yet
+                    break
+                whole += len(line)
                 try:
                     entries.append(msgspec.json.decode(line, type=Entry))
                 except msgspec.MsgspecError as error:
@@ -64,16 +69,17 @@ class Journal:
                 )
             if each.cluster != cluster:
                 raise PlanError(f"{path}: the plan was begun in {each.cluster}, not in {cluster}")
-        return cls(path, wanted, cluster, entries)
+        return cls(path, wanted, cluster, entries, whole)
 
     def note(self, at: datetime, wave: int, step: Step, text: str = "") -> None:
         """Write one line; it is on the disk when this returns."""
         entry = Entry(self.plan, format_time(at), wave, step, self.cluster, text)
-        self.entries.append(entry)
         with self.path.open("ab") as file:
-            file.write(msgspec.json.encode(entry) + b"\n")
+            file.truncate(self.length)
+            self.length += file.write(msgspec.json.encode(entry) + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        self.entries.append(entry)
 
     def reached(self) -> set[int]:
         """Return the waves whose state was reached and that were not undone."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.gates import Gates
-from weir.whatif.changes import Apply, Change, Cordon, Drain, Nodes, SetGates, Taint
+from weir.whatif.changes import Apply, Change, Cordon, Drain, Nodes, SetGates, Taint, TaintEdit
 from weir.whatif.upgrade_order import DEVICE_GATES, DEVICES_DOWN, DEVICES_UP, DOWN, UP
 
 Document = dict[str, Any]
@@ -91,10 +91,12 @@ def _joined(changes: Sequence[Change], there: Collection[str]) -> Change:
 
 
 def _nodes(change: Taint | Drain, objects: Sequence[Document]) -> Task:
-    nodes = {
-        each["metadata"]["name"]: each
-        for each in change.nodes.among(each for each in objects if each.get("kind") == "Node")
-    }
+    """Return the task of nodes; those that have the taints already, if not all do, are left as they are."""
+    chosen = change.nodes.among(each for each in objects if each.get("kind") == "Node")
+    if isinstance(change, Taint):
+        change.check_removals(chosen)
+        chosen = [each for each in chosen if change.edits_for(each)] or chosen
+    nodes = {each["metadata"]["name"]: each for each in chosen}
     names = tuple(sorted(nodes))
     closed = Nodes(tuple(name for name in names if not (nodes[name].get("spec") or {}).get("unschedulable")))
     evicts = isinstance(change, Drain) or any(
@@ -103,11 +105,22 @@ def _nodes(change: Taint | Drain, objects: Sequence[Document]) -> Task:
     prepare: tuple[Change, ...] = (Cordon(closed),) if evicts and closed.names and len(names) > 1 else ()
     return Task(
         names,
-        lambda items: [replace(change, nodes=Nodes(items))],
+        lambda items: on_nodes(change, [nodes[each] for each in items]),
         prepare,
         (Cordon(closed, on=False),) if prepare and isinstance(change, Taint) else (),
         asks_budgets=isinstance(change, Drain),
     )
+
+
+def on_nodes(change: Change, nodes: Sequence[Document]) -> list[Change]:
+    """Return a change of nodes for some of them; a taint is removed from those that have it."""
+    names = tuple(each["metadata"]["name"] for each in nodes)
+    if not isinstance(change, Taint) or not any(edit.removes for edit in change.edits):
+        return [replace(change, nodes=Nodes(names))] if names else []  # type: ignore[type-var]
+    by_edits: dict[tuple[TaintEdit, ...], list[str]] = {}
+    for name, node in zip(names, nodes, strict=True):
+        by_edits.setdefault(change.edits_for(node), []).append(name)
+    return [Taint(Nodes(tuple(some)), edits) for edits, some in by_edits.items() if edits]
 
 
 def _manifests(change: Apply) -> Task:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from weir.plan.task import remaining
+from weir.plan.task import remaining, task_of
 from weir.taints.notation import parse_taint
-from weir.whatif.changes import Apply, Cordon, Drain, Nodes, Taint, TaintEdit
+from weir.whatif.changes import Apply, ChangeError, Cordon, Drain, Nodes, Taint, TaintEdit
 
 TAINT = TaintEdit(parse_taint("maintenance=1:NoExecute"))
 
@@ -68,3 +68,33 @@ def test_manifests_keep_their_order():
 def test_what_is_no_single_change_is_refused(changes, why):
     with pytest.raises(ValueError, match=why):
         remaining(changes, [node("a"), node("b")])
+
+
+def tainted(name, *taints):
+    return {"kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
+
+
+def test_nodes_that_have_the_taint_already_are_left_out():
+    has = {"key": "maintenance", "value": "1", "effect": "NoExecute", "timeAdded": "2026-03-01T12:00:00Z"}
+    other = has | {"value": "2"}
+    task = task_of([taint("a", "b", "c")], [tainted("a", has), tainted("b", other), tainted("c")])
+    assert task.items == ("b", "c")
+    assert waves(task)[0] == ["taint b c maintenance=1:NoExecute"]
+    assert task_of([taint("a")], [tainted("a", has)]).items == ("a",)
+
+
+def test_a_taint_is_removed_from_the_nodes_that_have_it():
+    old = {"key": "old", "effect": "NoSchedule"}
+    nodes = [tainted("a", old), tainted("b"), tainted("c")]
+    for each, label in zip(nodes, ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"] = {"pool": label}
+    removal = TaintEdit(parse_taint("old:NoSchedule"), removes=True)
+    task = task_of([Taint(Nodes(selector="pool=x"), (removal,))], nodes)
+    assert waves(task)[0] == ["taint a old:NoSchedule-"]
+    task = task_of([Taint(Nodes(selector="pool=x"), (TAINT, removal))], nodes)
+    assert waves(task)[0] == [
+        "taint a maintenance=1:NoExecute old:NoSchedule-",
+        "taint b maintenance=1:NoExecute",
+    ]
+    with pytest.raises(ChangeError, match="node b has no taint old"):
+        task_of([taint("a", "b", edit=removal)], nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -76,7 +76,7 @@ class Taint:
 
     def make(self, cluster: ChangedCluster) -> list[str]:
         nodes = self.nodes.find(cluster)
-        self._check_removals(nodes)
+        self.check_removals(nodes)
         patches = {}
         for node in nodes:
             taints = self.change(_node_taints(node))
@@ -85,7 +85,7 @@ class Taint:
         cluster.patch_all("Node", patches)
         return []
 
-    def _check_removals(self, nodes: Sequence[Document]) -> None:
+    def check_removals(self, nodes: Sequence[Document]) -> None:
         """Raise ChangeError when a taint to remove is not there: on a named node, or on none of those selected."""
         for edit in self.edits:
             lacking = [
@@ -95,6 +95,16 @@ class Taint:
                 effect = f":{edit.taint.effect}" if edit.taint.effect else ""
                 where = f"node {lacking[0]} has no" if self.nodes.names else "none of these nodes has a"
                 raise ChangeError(f"{where} taint {edit.taint.key}{effect}")
+
+    def edits_for(self, node: Document) -> tuple[TaintEdit, ...]:
+        """Return the edits that change the taints of *node*."""
+        taints, found = _node_taints(node), []
+        for edit in self.edits:
+            after = replace(self, edits=(edit,)).change(taints)
+            if {*map(_triple, after)} != {*map(_triple, taints)}:
+                found.append(edit)
+            taints = after
+        return tuple(found)
 
     def change(self, taints: Sequence[Document]) -> list[Document]:
         """Return the taints of a node that had *taints* before."""
@@ -108,6 +118,10 @@ class Taint:
 
 def _node_taints(node: Document) -> list[Document]:
     return list((node.get("spec") or {}).get("taints") or ())
+
+
+def _triple(taint: Document) -> tuple[str, str, str]:
+    return taint["key"], taint.get("value") or "", taint.get("effect", "")
 
 
 def _same(taints: Sequence[Document], taint: core.Taint) -> list[Document]:
