@@ -1,15 +1,24 @@
 """Memory of each cache of `weir.caches`, measured on a process of its own that is fed hostile variety.
 
-Not what a cache counts but what the process grows by: keys that are short and many, long, and long and nested.
+Not what a cache counts but what the process grows by: keys that are short and many, long, and long and nested. The
+processes are forks of one that has imported weir (`serve`).
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib
+import json
+import os
 import pkgutil
 import subprocess
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,44 +96,6 @@ def flows(t):
     control._flow(user, parse('GET', '/' + t), (t, user.name, user.groups, 'get', t))
 """,
 }
-FEED = """
-import importlib, sys
-from contextlib import suppress
-from json import dumps
-module = {module!r}
-try:
-    module = importlib.import_module(module)
-except ImportError:  # of a class
-    module = importlib.import_module(module.rpartition(".")[0])
-globals().update(vars(module))
-
-def pieces(text):
-    "Many short texts, at most a hundred, each of its own."
-    return [text[at : at + 5] + str(at) for at in range(0, min(len(text), 500), 5)] + [text[-9:]]
-
-{prepared}
-def memory():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
-
-def feed(count, text):
-    for i in range(count):
-        t, d = text % i, "1." + str(i) + "0" * (len(text) - 2)
-        with suppress(Exception):
-            {call}
-
-from weir.caches import every
-caches = [each for each in every([module]) if each.name == {name!r}]
-feed(3, "warm%d")
-assert any(each.size() for each in caches), "the feeder reaches the cache"
-before = memory()
-feed(2 * {most}, "short%d")
-feed(min(2 * {most}, 4000), "x" * 8192 + "%d")
-feed({most}, chr(128640) + "x" * 120 + "%d")
-feed({most}, "z" * 490 + "%d")
-feed(240, "y" * 262_144 + "%d")
-feed(400, "[" * 65_536 + "%d" + "]" * 65_536)
-print(memory() - before)
-"""
 #: Bounded caches whose keys are the program's own.
 OWN_KEYS: dict[str, str] = {
     "weir.compat.policies.matching._rows_of": "kinds",
@@ -135,27 +106,113 @@ OWN_KEYS: dict[str, str] = {
 }
 
 
-def bounds() -> dict[str, int]:
+# ── the process that forks ───────────────────────────────────────────────────────────────────────
+
+
+def pieces(text: str) -> list[str]:
+    """Return many short texts, at most a hundred, each of its own."""
+    return [text[at : at + 5] + str(at) for at in range(0, min(len(text), 500), 5)] + [text[-9:]]
+
+
+def serve() -> None:
+    """Print the bounds of all caches; then, for each name of one that is read, what feeding it in a fork comes to."""
     names = [
         each.name for each in pkgutil.walk_packages(weir.__path__, "weir.") if "__main__" not in each.name
     ]
     caches = every([importlib.import_module(name) for name in names])
-    return {each.name: each.most for each in caches if each.most is not None}
+    bounds = {each.name: each.most for each in caches if each.most is not None}
+    print(json.dumps(bounds), flush=True)
+    gc.freeze()  # a fork's collector need not look through, and so copy, what was imported
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            try:
+                said: Any = growth(line.strip(), bounds[line.strip()])
+            except BaseException:
+                said = traceback.format_exc()
+            print(json.dumps(said), flush=True)
+            os._exit(0)
+        if status := os.waitpid(child, 0)[1]:
+            print(json.dumps(f"ended by {status}"), flush=True)
 
 
-def test_every_bounded_cache_has_a_feeder():
-    assert bounds().keys() == FEEDERS.keys() | OWN_KEYS.keys()
+def growth(name: str, most: int) -> float:
+    """Return by how many MiB this process grows when the cache called *name* is fed."""
+    path = name.rpartition(".")[0]
+    try:
+        module = importlib.import_module(path)
+    except ImportError:  # of a class
+        module = importlib.import_module(path.rpartition(".")[0])
+    names = {**vars(module), "pieces": pieces, "dumps": json.dumps}
+    exec(PREPARED.get(name, ""), names)
+    call = compile(FEEDERS[name], name, "exec")
+
+    def feed(count: int, text: str) -> None:
+        for number in range(count):
+            names.update(t=text % number, d=f"1.{number}" + "0" * (len(text) - 2), i=number)
+            with suppress(Exception):
+                exec(call, names)
+
+    feed(3, "warm%d")
+    assert any(each.size() for each in every([module]) if each.name == name), "the feeder reaches the cache"
+    ctypes.CDLL(None).malloc_trim(0)  # else what importing has freed would be used first
+    before = memory()
+    feed(2 * most, "short%d")
+    feed(min(2 * most, 4000), "x" * 8192 + "%d")
+    feed(most, chr(128640) + "x" * 120 + "%d")
+    feed(most, "z" * 490 + "%d")
+    feed(240, "y" * 262_144 + "%d")
+    feed(400, "[" * 65_536 + "%d" + "]" * 65_536)
+    return memory() - before
+
+
+def memory() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+# ── tests ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Feeder:
+    """The process that forks."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.property.test_cache_memory"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.bounds: dict[str, int] = self._answer()
+
+    def growth(self, name: str) -> Any:
+        assert self.process.stdin is not None
+        print(name, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def feeder() -> Iterator[Feeder]:
+    started = Feeder()
+    with started.process:
+        yield started
+
+
+def test_every_bounded_cache_has_a_feeder(feeder: Feeder) -> None:
+    assert feeder.bounds.keys() == FEEDERS.keys() | OWN_KEYS.keys()
 
 
 @pytest.mark.parametrize("name", FEEDERS)
-def test_a_cache_takes_no_more_memory_than_it_may(name: str) -> None:
-    code = FEED.format(
-        module=name.rpartition(".")[0],
-        prepared=PREPARED.get(name, ""),
-        call=FEEDERS[name],
-        name=name,
-        most=bounds()[name],
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) <= MOST_MIB
+def test_a_cache_takes_no_more_memory_than_it_may(name: str, feeder: Feeder) -> None:
+    grown = feeder.growth(name)
+    assert isinstance(grown, float), grown
+    assert grown <= MOST_MIB
+
+
+if __name__ == "__main__":
+    serve()
