@@ -9,12 +9,11 @@ from pathlib import Path
 
 import click
 
-from docs import conformance, coverage, kinds
+from docs import conformance, coverage, kinds, lint
 from weir.apiserver.compat.flowcontrol.metrics import FlowControlMetrics
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics
-from weir.lint.pages import pages
 from weir.observe.metrics import Registry
 from weir.operator.metrics import OperatorMetrics
 from weir.scheduler.metrics import SchedulerMetrics
@@ -25,10 +24,9 @@ PICTURES = Path(__file__).parent / "pictures"
 
 
 def main() -> None:
-    lint = REFERENCE / "lint"
-    lint.mkdir(parents=True, exist_ok=True)
-    for name, content in pages().items():
-        (lint / name).write_text(content)
+    (REFERENCE / "lint").mkdir(parents=True, exist_ok=True)
+    for name, content in lint.pages().items():
+        (REFERENCE / "lint" / name).write_text(content)
     drawing = [sys.executable, "-m", "weir.cli.main", "demo", "failure-probability", "-o", "svg"]
     (PICTURES / "demo.svg").write_bytes(subprocess.run(drawing, check=True, capture_output=True).stdout)
     functions = [sys.executable, "-m", "weir.cli.main", "cel", "functions", "-o", "markdown"]

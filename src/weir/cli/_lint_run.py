@@ -29,7 +29,6 @@ from weir.lint.check import apply_edits, choose, either
 from weir.lint.check import lint as check
 from weir.lint.formats import Run
 from weir.lint.live import Troubles
-from weir.lint.pages import page
 from weir.lint.rule import Finding, Rule, Severity
 from weir.lint.subject import Subject
 from weir.objects.manifest import Document
@@ -65,7 +64,7 @@ def answer(
     """Return the exit code of `weir lint`, after writing its result."""
     if explain_code is not None:
         (rule,) = choose([explain_code], [])
-        write_document(page(rule), nl=False)
+        write_document(rule.page(), nl=False)
         return FINE
     config = find_config(Path.cwd())
     ask_live = LIVE in cluster
@@ -230,9 +229,9 @@ def _weighed(findings: Iterable[Finding], checks: _Checks) -> list[Finding]:
 def _mend(findings: Iterable[Finding]) -> int:
     """Return how many findings were fixed in their files."""
     by_file: dict[str, list[Finding]] = {}
-    for found in findings:
-        if found.edit is not None and not is_address(found.file):
-            by_file.setdefault(found.file, []).append(found)
+    for finding in findings:
+        if finding.edit is not None and not is_address(finding.file):
+            by_file.setdefault(finding.file, []).append(finding)
     done = 0
     for file, own in by_file.items():
         text, number = apply_edits(Path(file).read_bytes().decode(), own)

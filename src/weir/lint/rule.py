@@ -65,6 +65,12 @@ class Rule:
     help: str
     check: Callable[[Subject, Facts], Iterator[Problem]]
 
+    def page(self) -> str:
+        """Return the documentation page of the rule."""
+        return (
+            f"# {self.code}: {self.name}\n\n{self.summary} Severity: {self.severity.value}.\n\n{self.help}\n"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -6,13 +6,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from docs.lint import pages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weir.cli.main import run
 from weir.gates import ALL_FEATURES
 from weir.lint.check import lint
-from weir.lint.pages import pages
 from weir.objects.manifest import Document, ManifestError, read_manifest
 
 BAD = """\
