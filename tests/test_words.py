@@ -11,6 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "weir"
 LABELS = ("What surprises:", "Not here:")
+#: Names that say nothing of a value, and the packages whose variables and parameters do without them.
+VAGUE = frozenset({"asked", "found", "given", "said", "told"})
+PRECISE = ("conformance/", "explain/", "lint/")
 COMPONENT = re.compile(r"`component: what changed`")
 
 _TABLE = re.compile(r"^\| not in names \|.*?\n\|[-|]+\n(.*?)\n\n", re.MULTILINE | re.DOTALL)
@@ -73,6 +76,24 @@ def offences(banned: frozenset[str]) -> Iterator[tuple[str, str]]:
         for name in names:
             for word in banned.intersection(words_of(name)):
                 yield path, f"{name} is named {word!r}"
+
+
+def variables(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the variables and parameters of a module.
+
+    >>> sorted(variables(ast.parse("def f(a):\\n  match a:\\n    case [b]:\\n      c = b")))
+    ['a', 'b', 'c']
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name) | ast.MatchAs(name=str(name)) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def test_variables_say_what_they_hold():
+    clean = {path: tree for path, tree in modules().items() if path.startswith(PRECISE)}
+    vague = [f"{path}: {name}" for path, tree in clean.items() for name in variables(tree) if name in VAGUE]
+    assert len(clean) > 40 and vague == []
 
 
 def test_modules_state_and_definitions_have_plain_names():

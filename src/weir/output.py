@@ -56,6 +56,13 @@ def paint(text: str, colour: str, *, bold: bool = False, on: bool = False) -> st
     return f"{_mark(begin)}{escaped(text)}{_mark(_RESET)}"
 
 
+def coloured_diff(lines: Iterable[str], colour: bool) -> Iterator[str]:
+    """Yield the lines of a diff, indented."""
+    for line in lines:
+        kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
+        yield f"    {paint(line, kind, on=colour)}"
+
+
 _RESET: Final = "\x1b[0m"
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import until, up
 from tests.ui.conftest import go
-from weir.cli._holder import find_holder
+from weir.cli._data_folder import find_holder
 from weir.inputs.live import ClusterSource, Live
 
 CELLS = "[...document.querySelectorAll('[role=gridcell]')]"

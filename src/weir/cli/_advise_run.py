@@ -30,7 +30,19 @@ from weir.inputs.live import ClusterSource
 from weir.objects.manifest import Document
 from weir.objects.text_edits import changed_text
 from weir.observe.interpreter import collect_rarely
-from weir.output import BAD, DIM, GOOD, NOTE, emit, paint, progress, say, to_yaml, wants_colour
+from weir.output import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    coloured_diff,
+    emit,
+    paint,
+    progress,
+    say,
+    to_yaml,
+    wants_colour,
+)
 from weir.taints.features import needed_gates
 from weir.world import World
 
@@ -116,21 +128,21 @@ def _unmeasured(asked: Asked, world: World) -> str:
 
 
 def _answer(asked: Asked, world: World, gates: Gates, keep: int) -> Answer:
-    cluster, found = Cluster(world, gates), []
+    cluster, advised = Cluster(world, gates), []
     with collect_rarely(then=False), progress("trying thresholds, workload:") as tick:
         for done, (subject, source) in enumerate(asked, 1):
-            found.append((ask(Question(subject, cluster), keep), source))
+            advised.append((ask(Question(subject, cluster), keep), source))
             tick(done, len(asked))
     tolerations = [
         read_tolerations((subject.pod_spec or {}).get("tolerations") or ()) for subject, _ in asked
     ]
-    return sorted(found, key=lambda each: each[0].rank), untolerated_taints(world, tolerations, gates)
+    return sorted(advised, key=lambda each: each[0].rank), untolerated_taints(world, tolerations, gates)
 
 
 def _same(one: Answer, other: Answer) -> bool:
     first, second = (
-        report.document((each for each, _ in found), untolerated, Gates(), {})
-        for found, untolerated in (one, other)
+        report.document((each for each, _ in advice), untolerated, Gates(), {})
+        for advice, untolerated in (one, other)
     )
     return first == second
 
@@ -192,9 +204,7 @@ def text(
                 yield f"  {line}"
         for change in each.changes:
             yield paint(f"  Advice: {change_line(change, each.nodes)}", NOTE, on=colour)
-            for line in _diff(each.subject, change.after, source):
-                kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
-                yield f"    {paint(line, kind, on=colour)}"
+            yield from coloured_diff(_diff(each.subject, change.after, source), colour)
         yield ""
     if untolerated:
         yield paint("Taints that nobody tolerates:", NOTE, bold=True, on=colour)

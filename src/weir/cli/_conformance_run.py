@@ -165,11 +165,11 @@ def _clean(live: Live, yes: bool) -> int:
         return dict(await clean(client))
 
     check_askable(yes)
-    found = live.run("weir-conformance", look)
-    if not found:
+    remaining = live.run("weir-conformance", look)
+    if not remaining:
         say(f"no run left anything in {live.cluster_name()}")
         return FINE
-    runs = ", ".join(f"{run} ({_counted(kinds)})" for run, kinds in sorted(found.items()))
+    runs = ", ".join(f"{run} ({_counted(kinds)})" for run, kinds in sorted(remaining.items()))
     if not agreed(f"take away what these runs made, also if one is going on: {runs},", live, yes):
         return FINE
     say(f"taken away: {_counted(live.run('weir-conformance', take))}")

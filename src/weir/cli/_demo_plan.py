@@ -104,11 +104,11 @@ def _state(cluster: Cluster, gates: Gates, until: float) -> ClusterState:
 
 
 def _documents(cluster: Cluster) -> list[Document]:
-    found = []
+    documents = []
     for kind in WHAT_IF:
         try:
             listed = cluster.list(kind)
         except NotFound:  # an older release does not serve it
             continue
-        found += [{"apiVersion": kind_called(kind).api_version, "kind": kind, **each} for each in listed]
-    return found
+        documents += [{"apiVersion": kind_called(kind).api_version, "kind": kind, **each} for each in listed]
+    return documents

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -28,6 +29,7 @@ from weir.cli._device_rules import (
     rule_options,
     with_cluster,
 )
+from weir.cli._options import read_seconds
 from weir.device_rules.rule import counted, make_rule, rule_effect
 from weir.device_rules.write import condition, served_version, settle, write
 from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
@@ -88,7 +90,6 @@ def drain(
       weir device drain driver=gpu.example.com,pool=node-1 --rate 2 --yes
       weir device drain pool=node-1 --dry-run
     """
-    from weir.cli._options import read_seconds
     from weir.clock import RealClock
     from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 
@@ -104,7 +105,7 @@ def drain(
         + (["--name", name] if name else [])
         + [rule["spec"]["taint"]["key"]]
     )
-    work = Drain(RealClock(), back, lambda what: agreed(what, where.live, yes), terminal_bar(), limit)
+    work = Drain(RealClock(), back, partial(agreed, live=where.live, yes=yes), terminal_bar(), limit)
 
     async def act(held: Inventory, client: Client | None) -> int:
         return await work.run(rule, held, None if dry_run else client)
@@ -297,10 +298,10 @@ class Drain:
         """Return what the cluster's controller says about the rule; "" when it has said nothing."""
         until = self.clock.monotonic() + _ANSWER_SECONDS
         while self.clock.monotonic() < until:
-            found = await client.find(served, self.name)
-            told = condition(found, IN_PROGRESS) if found is not None else None
-            if told is not None:
-                text: str = told.get("message") or told.get("reason", "")
+            rule = await client.find(served, self.name)
+            progress = condition(rule, IN_PROGRESS) if rule is not None else None
+            if progress is not None:
+                text: str = progress.get("message") or progress.get("reason", "")
                 return text.split(" This information")[0]
             await self.clock.sleep(_LOOK_SECONDS)
         return ""
@@ -315,17 +316,17 @@ class Drain:
                 self.show("", 0, 0)
                 say(f"the rule {self.name} was removed or changed meanwhile: stopped", err=True)
                 return FINDINGS
-            told = Progress.of(rule)
-            if told is not None:
-                self.total = max(self.total, told.left + told.evicted)
-                self.left = told.left
+            progress = Progress.of(rule)
+            if progress is not None:
+                self.total = max(self.total, progress.left + progress.evicted)
+                self.left = progress.left
                 self.show(
-                    f"{told.evicted} of {counted(self.total, 'pod')} evicted, {told.left} to go",
-                    self.total - told.left,
+                    f"{progress.evicted} of {counted(self.total, 'pod')} evicted, {progress.left} to go",
+                    self.total - progress.left,
                     self.total,
                 )
                 waited = self.clock.monotonic() - started
-                if told.over and (told.evicted or not pods or waited > _QUIET_SECONDS):
+                if progress.over and (progress.evicted or not pods or waited > _QUIET_SECONDS):
                     return await self._ending(client, pods, started)
             elif self.clock.monotonic() - started > _SILENT_SECONDS:
                 say(f"no controller says anything about the rule: {self._remaining()}", err=True)
@@ -342,12 +343,12 @@ class Drain:
             ending = 0
             for pod in sorted(pods):
                 namespace, _, name = pod.partition("/")
-                found = await client.find(kind, name, namespace)
-                if found is None or found["metadata"]["uid"] != uids.setdefault(
-                    pod, found["metadata"]["uid"]
+                current = await client.find(kind, name, namespace)
+                if current is None or current["metadata"]["uid"] != uids.setdefault(
+                    pod, current["metadata"]["uid"]
                 ):
                     pods.discard(pod)
-                elif found["metadata"].get("deletionTimestamp"):
+                elif current["metadata"].get("deletionTimestamp"):
                     ending += 1
             if not ending:
                 self.show("", 0, 0)

@@ -17,6 +17,7 @@ from weir.cli._options import live_options, read_seconds
 from weir.client.api import Client
 from weir.errors import Conflict
 from weir.exit_codes import FINE
+from weir.explain.phrases import counted
 from weir.inputs.live import Live
 from weir.objects.kinds import NODES, RESOURCE_SLICES
 from weir.output import say
@@ -128,12 +129,12 @@ def republish(node: str, live: Live) -> int:
     async def act(client: Client) -> None:
         await _simulated(client, node)
         slices = RESOURCE_SLICES
-        found = await client.list(
+        published = await client.list(
             slices, label_selector=f"{SIMULATED_DEVICES}=true", field_selector=f"spec.nodeName={node}"
         )
-        for document in found.documents():
+        for document in published.documents():
             await client.delete(slices, document["metadata"]["name"], uid=document["metadata"]["uid"])
-        say(f"node {node}: {_counted(len(found.items), 'slice')} taken away, its driver publishes again")
+        say(f"node {node}: {counted(len(published.items), 'slice')} taken away, its driver publishes again")
 
     live.run(_AGENT, act)
     return FINE
@@ -167,8 +168,8 @@ async def _write(client: Client, node_name: str, device: str, entry: Document) -
     drivers = _devices(node)
     mine = [each for each in drivers if not device or device in _names(each, node_name)]
     if not mine:
-        known = ", ".join(name for each in drivers for name in _names(each, node_name)) or "none"
-        raise click.ClickException(f"node {node_name} has no device {device}: there are {known}")
+        names = ", ".join(name for each in drivers for name in _names(each, node_name)) or "none"
+        raise click.ClickException(f"node {node_name} has no device {device}: there are {names}")
     if entry.get("taint") == "":
         entry["taint"] = f"{mine[0].driver}/overheated:NoSchedule"
     _check(entry, mine[0])
@@ -220,13 +221,9 @@ def _names(devices: Any, node: str) -> list[str]:
 
 def _object(text: str) -> Document:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r}: {error}", param_hint="--data") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise click.BadParameter(f"{text!r} is no JSON object", param_hint="--data")
-    return found
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return value

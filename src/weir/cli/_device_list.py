@@ -18,7 +18,6 @@ from weir.cli._options import cluster_options, feature_gates_option, output_opti
 from weir.device_rules.document import SCHEMA, device_document, distinguishing_attributes
 from weir.exit_codes import FINE
 from weir.inputs.live import ClusterSource
-from weir.objects.kinds import PODS
 from weir.output import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def read_inventory(where: ClusterSource, gates: Gates) -> Inventory:
     if held.dumped and held.holds(DEVICES):
         missing = []  # slices may well be missing where claims are not
     if missing:
-        raise CannotSay(f"cannot say which devices there are, and who has them: {because(missing)}")
+        raise CannotSay(f"{_UNKNOWN}: {because(missing)}")
     try:
         return Inventory.of((document for _, document in held.documents), gates)
     except ViewError as error:
@@ -51,33 +50,18 @@ def read_inventory(where: ClusterSource, gates: Gates) -> Inventory:
 
 
 async def fetch(client: Client) -> list[Any]:
-    """Return every object of a cluster that concerns devices."""
+    """Return every object of a cluster that concerns devices; raises CannotSay when some could not be read."""
+    from weir.client.snapshot import DEVICES, NOT_SERVED, snapshot
+    from weir.inputs.certainty import because
+    from weir.inputs.files import CannotSay
 
-    documents: list[Any] = []
-    for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
-        documents += await _fetch_kind(client, kind)
-    pods = await client.list(PODS)
-    documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
-    return documents
-
-
-async def _fetch_kind(client: Client, kind: str) -> list[Any]:
-    """Return all objects of a kind in the newest version the cluster serves; none when it serves none."""
-    from weir.errors import NotFound
-    from weir.objects.kinds import find_kind
-
-    for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"):
-        served = find_kind(f"resource.k8s.io/{version}", kind)
-        if served is None:
-            continue
-        try:
-            listed = await client.list(served)
-        except NotFound:
-            continue
-        return [{"kind": kind, "apiVersion": served.api_version, **item} for item in listed.documents()]
-    return []
+    held = await snapshot(client, (*DEVICES, "Pod"))
+    if missing := [each for each in held.missing if each.why != NOT_SERVED]:
+        raise CannotSay(f"{_UNKNOWN}: {because(missing)}")
+    return held.documents
 
 
+_UNKNOWN = "cannot say which devices there are, and who has them"
 _SHORT = 44
 _COLUMNS = ("NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED")
 #: What a narrow terminal does without, in this order: the names of a device say where it is.
@@ -117,9 +101,9 @@ def list_devices(
       weir device list --tainted -o wide
       weir snapshot && weir device list -c snapshot.json.gz
     """
-    found = read_inventory(where, gates)
+    inventory = read_inventory(where, gates)
     now = datetime.now(UTC)
-    everything = found.rows(now)
+    everything = inventory.rows(now)
     rows = [
         row
         for row in everything
@@ -134,7 +118,11 @@ def list_devices(
         return FINE
     if output in ("json", "yaml"):
         emit(
-            {"schema": SCHEMA, "devices": [device_document(row) for row in rows], "problems": found.problems},
+            {
+                "schema": SCHEMA,
+                "devices": [device_document(row) for row in rows],
+                "problems": inventory.problems,
+            },
             output,
         )
         return FINE
@@ -146,7 +134,7 @@ def list_devices(
         say(line)
     if left_out:
         say(f"left out to fit {width} columns: {', '.join(left_out)} (-o wide shows all)", err=True)
-    for problem in found.problems:
+    for problem in inventory.problems:
         say(paint(problem, BAD, on=colour), err=True)
     return FINE
 
@@ -216,8 +204,8 @@ def stacked(rows: Sequence[Row], now: datetime, width: int) -> list[str]:
         facts += [("claim", f"{one.claim} ({', '.join(one.pods) or 'no pod'})") for one in row.holders]
         for held in row.taints:
             meaning = tolerated_text(held, now)
-            told = "" if meaning == "-" else f", tolerated: {meaning}"
-            facts.append(("taint", f"{taint_text(held, now)}{told}"))
+            tolerated = "" if meaning == "-" else f", tolerated: {meaning}"
+            facts.append(("taint", f"{taint_text(held, now)}{tolerated}"))
         if row.pool_problem:
             facts.append(("problem", row.pool_problem))
         lines.append(str(row.id))

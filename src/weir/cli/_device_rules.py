@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from weir.cli._confirm import agreed, yes_option
-from weir.cli._options import cluster_options, together
+from weir.cli._options import cluster_options, read_seconds, together
 from weir.device_rules.rule import counted, make_rule, rule_effect, undo
 from weir.device_rules.write import MANAGER, condition, served_version, settle, write
 from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
@@ -80,7 +81,6 @@ def taint(
       weir device taint --cel "device.attributes['gpu.example.com'].model == 'a100'" recall:None
       weir device taint driver=gpu.example.com,pool=node-1 hot:NoSchedule --ttl 2h
     """
-    from weir.cli._options import read_seconds
     from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 
     text, taint_text = selector_and_taint(words, "KEY[=VALUE]:EFFECT")
@@ -91,9 +91,7 @@ def taint(
     if expires is not None:
         rule["metadata"]["annotations"] = {EXPIRES_AT: format_time(expires)}
 
-    def ask(what: str) -> bool:
-        return agreed(what, where.live, yes)
-
+    ask = partial(agreed, live=where.live, yes=yes)
     try:
         return with_cluster(where, lambda held, client: _taint(rule, held, client, ask, dry_run, not no_wait))
     except KeyboardInterrupt:
@@ -128,10 +126,7 @@ def untaint(
     """
     text, key = selector_and_taint(words, "KEY")
     wanted = read_selector(text, cel, all_devices)
-
-    def ask(what: str) -> bool:
-        return agreed(what, where.live, yes)
-
+    ask = partial(agreed, live=where.live, yes=yes)
     return with_cluster(where, lambda held, client: _untaint(wanted, key, name, held, client, ask, dry_run))
 
 
@@ -224,8 +219,8 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
     expires = datetime.fromisoformat(text)
     deadline = min(expires, datetime.now(UTC) + timedelta(seconds=_ANSWER_SECONDS))
     while datetime.now(UTC) < deadline:
-        found = await client.find(served, name)
-        if found is None or condition(found, EXPIRES) is not None:
+        current = await client.find(served, name)
+        if current is None or condition(current, EXPIRES) is not None:
             say(f"the cluster removes it at {text}", err=True)
             return
         await asyncio.sleep(0.2)
@@ -235,9 +230,9 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
         return
     say(f"waiting here to remove it at {text}; Ctrl-C leaves it", err=True)
     await asyncio.sleep(max(0.0, (expires - datetime.now(UTC)).total_seconds()))
-    found = await client.find(served, name)
-    same = found is not None and found["metadata"]["uid"] == rule["metadata"]["uid"]
-    if found is None or not same or (found["metadata"].get("annotations") or {}).get(EXPIRES_AT) != text:
+    current = await client.find(served, name)
+    same = current is not None and current["metadata"]["uid"] == rule["metadata"]["uid"]
+    if current is None or not same or (current["metadata"].get("annotations") or {}).get(EXPIRES_AT) != text:
         say("it was removed or changed meanwhile", err=True)
         return
     await client.delete(served, name, uid=rule["metadata"]["uid"])

@@ -8,12 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from weir.cli._explain_text import change, counts, groups, is_well, other_change, without_fix
+from weir.cli._explain_text import (
+    change,
+    counts,
+    groups,
+    is_well,
+    notes,
+    other_change,
+    scheduler_messages,
+    without_fix,
+)
 from weir.explain.diff import masked
 from weir.explain.explanation import Explanation, verdict_line
 from weir.explain.fix import Fix
-from weir.explain.phrases import listed, short
-from weir.explain.words import sentence
+from weir.explain.phrases import listed
 from weir.objects.manifest import Document
 from weir.output import to_yaml
 
@@ -32,25 +40,14 @@ def markdown(
     good = is_well(answer)
     yield f"### {'✅' if good else '❌'} {plain(verdict_line(answer))}"
     yield ""
-    said = []
-    if answer.replicas is not None and not answer.replicas.short and answer.fits:
-        said.append(answer.replicas.line())
-    if answer.preempts:
-        said.append(f"preempted: {listed(answer.attempt.victims, 5)}")
-    if differs := answer.observed.differs(answer.complete):
-        said.append(differs)
-    else:
-        said += [f"the cluster says: {short(each, 300)}" for each in answer.observed.says]
-    said += [f"not known: {each}" for each in answer.unknown[1 if answer.unsure else 0 :]]
-    said += [f"also: {sentence(reason)}" for reason in answer.blockers[1:]]
-    yield from paragraph(f"- {plain(each)}" for each in said)
+    yield from paragraph(f"- {plain(each)}" for each in notes(answer))
     if answer.counts:
         heading, rows = counts(answer)
         yield from paragraph((f"**{plain(heading)}**",))
         yield from grid(("nodes", "why"), rows)
     if answer.groups:
-        found, rest = groups(answer, show_all)
-        cells = [(number, names, f"{'✓' if fits else '✗'} {why}") for number, names, fits, why in found]
+        nodes, rest = groups(answer, show_all)
+        cells = [(number, names, f"{'✓' if fits else '✗'} {why}") for number, names, fits, why in nodes]
         yield from paragraph(("**Nodes, closest first**",))
         yield from grid(("", "nodes", "answer"), cells)
         if rest:
@@ -59,11 +56,8 @@ def markdown(
         yield from _fix(answer, answer.fix, as_patch, written)
     elif not good and answer.nodes:
         yield from paragraph((without_fix(answer),))
-    if message := answer.attempt.message:
-        yield from paragraph((f"> The scheduler would say: {plain(short(message, 600))}",))
-        if answer.attempt.upstream != message:
-            words = plain(short(answer.attempt.upstream, 600))
-            yield from paragraph((f"> In the words of Kubernetes 1.35 and later: {words}",))
+    for speaker, message in scheduler_messages(answer):
+        yield from paragraph((f"> {speaker}: {plain(message)}",))
     if assumed:
         yield from paragraph((plain(assumed),))
     yield f"Not considered: {plain('; '.join(answer.not_considered))}."
@@ -107,9 +101,9 @@ def plain(text: str) -> str:
 
 def paragraph(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines and an empty one after them; nothing where there are none."""
-    found = list(lines)
-    yield from found
-    if found:
+    text = list(lines)
+    yield from text
+    if text:
         yield ""
 
 
@@ -124,10 +118,10 @@ def grid(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[st
 
 def block(language: str, lines: Iterable[str]) -> Iterator[str]:
     """Yield a block of code that nothing in it can end."""
-    found = list(lines)
-    runs = (len(run) for line in found for run in re.findall("`+", line))
+    code = list(lines)
+    runs = (len(run) for line in code for run in re.findall("`+", line))
     fence = "`" * max(3, 1 + max(runs, default=0))
     yield f"{fence}{language}"
-    yield from found
+    yield from code
     yield fence
     yield ""

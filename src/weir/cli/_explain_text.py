@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from shutil import get_terminal_size
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from weir.explain.ranges import merged, range_sentences
 from weir.explain.words import HEADINGS, sentence
 from weir.objects.manifest import Document
 from weir.objects.text_edits import changed_text
-from weir.output import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
+from weir.output import BAD, DIM, GOOD, NOTE, coloured_diff, paint, table, to_yaml
 
 _ROWS: Final = 12
 #: Said of nodes that only what keeps the pod off every node speaks against.
@@ -53,19 +53,9 @@ def text(
     """
     good = is_well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
-    if answer.replicas is not None and not answer.replicas.short and answer.fits:
-        yield f"  {answer.replicas.line()}{', as far as is known' if answer.unsure else ''}"
-    if answer.preempts:
-        yield f"  preempted: {listed(answer.attempt.victims, 5)}"
-    if differs := answer.observed.differs(answer.complete):
-        yield paint(f"  {differs}", BAD, on=colour)
-    else:
-        for said in answer.observed.says:
-            yield f"  the cluster says: {short(said, 300)}"
-    for text in answer.unknown[1 if answer.unsure else 0 :]:
-        yield f"  not known: {text}"
-    for reason in answer.blockers[1:]:
-        yield f"  also: {sentence(reason)}"
+    differs = answer.observed.differs(answer.complete)
+    for note in notes(answer):
+        yield paint(f"  {note}", BAD, on=colour and note == differs)
     if answer.counts:
         yield ""
         heading, rows = counts(answer)
@@ -81,14 +71,34 @@ def text(
         yield ""
         yield without_fix(answer)
     yield ""
-    if message := answer.attempt.message:
-        yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
-        if answer.attempt.upstream != message:
-            said = short(answer.attempt.upstream, 600)
-            yield paint(f"In the words of Kubernetes 1.35 and later: {said}", DIM, on=colour)
+    for speaker, message in scheduler_messages(answer):
+        yield paint(f"{speaker}: {message}", DIM, on=colour)
     if assumed:
         yield paint(assumed, DIM, on=colour)
     yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
+
+
+def notes(answer: Explanation) -> Iterator[str]:
+    """Yield what the headline leaves out: replicas, victims, the cluster's own words, gaps, further blockers."""
+    if answer.replicas is not None and not answer.replicas.short and answer.fits:
+        yield f"{answer.replicas.line()}{', as far as is known' if answer.unsure else ''}"
+    if answer.preempts:
+        yield f"preempted: {listed(answer.attempt.victims, 5)}"
+    if differs := answer.observed.differs(answer.complete):
+        yield differs
+    else:
+        yield from (f"the cluster says: {short(each, 300)}" for each in answer.observed.says)
+    yield from (f"not known: {each}" for each in answer.unknown[1 if answer.unsure else 0 :])
+    yield from (f"also: {sentence(reason)}" for reason in answer.blockers[1:])
+
+
+def scheduler_messages(answer: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield the scheduler's message, and that of Kubernetes where it differs, each with its introduction."""
+    attempt = answer.attempt
+    if attempt.message:
+        yield "The scheduler would say", short(attempt.message, 600)
+        if attempt.upstream != attempt.message:
+            yield "In the words of Kubernetes 1.35 and later", short(attempt.upstream, 600)
 
 
 def counts(answer: Explanation) -> tuple[str, list[tuple[str, str]]]:
@@ -116,8 +126,8 @@ def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
     rows, rest = groups(answer, show_all)
     yield from table(
         [
-            (number, names, f"{paint('✓' if fits else '✗', GOOD if fits else BAD, on=colour)} {said}")
-            for number, names, fits, said in rows
+            (number, names, f"{paint('✓' if fits else '✗', GOOD if fits else BAD, on=colour)} {why}")
+            for number, names, fits, why in rows
         ]
     )
     if rest:
@@ -126,16 +136,16 @@ def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
 
 def groups(answer: Explanation, show_all: bool) -> tuple[list[tuple[str, str, bool, str]], str]:
     """Return a row for each group of nodes (how many, some names, whether they fit, why), and what is left out."""
-    found = merged(answer.groups)
-    shown = found if show_all else found[:_ROWS]
+    rows_of_groups = merged(answer.groups)
+    shown = rows_of_groups if show_all else rows_of_groups[:_ROWS]
     rows = []
-    for group, why in zip(shown, range_sentences(found), strict=False):
+    for group, why in zip(shown, range_sentences(rows_of_groups), strict=False):
         most = len(group.nodes) if show_all else 2
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
         if answer.blockers and group.verdict.fits:  # what keeps the pod off every node stands above
             why = why.replace("fits", _NOTHING_ELSE, 1)
         rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, why))
-    rest = found[len(shown) :]
+    rest = rows_of_groups[len(shown) :]
     nodes = sum(len(group.nodes) for group in rest)
     left = (
         f"… {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them" if rest else ""
@@ -172,26 +182,20 @@ def _fix(
         yield from to_yaml(masked(fix.patch), indent=4).split("\n")
     elif fix.patch:
         yield ""
-        yield from _coloured(change(answer, fix, written), colour)
+        yield from coloured_diff(change(answer, fix, written), colour)
     for other, original in fix.others:
         yield f"  as {_title(other)}:"
         yield ""
         if original is None or as_patch:
             yield from to_yaml(other, indent=4).split("\n")
         else:
-            yield from _coloured(other_change(other, original), colour)
+            yield from coloured_diff(other_change(other, original), colour)
     for command in fix.commands:
         yield f"    {command}"
     if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
         yield "  A stored pod cannot be changed so: delete it and create it with the change."
     for edits in fix.alternatives:
         yield f"  or: {'; '.join(edit.say() for edit in edits)}"
-
-
-def _coloured(lines: Iterable[str], colour: bool) -> Iterator[str]:
-    for line in lines:
-        kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
-        yield f"    {paint(line, kind, on=colour)}"
 
 
 def _title(document: Mapping[str, Any]) -> str:

@@ -68,10 +68,10 @@ def _section(path: Path) -> Any:
     """Return the part of a file that is lint's, or None when it has none."""
     try:
         if path.suffix == ".toml":
-            found: Any = tomllib.loads(path.read_text()).get("tool", {})
-            return found.get("weir", {}).get("lint")
-        found = read_document(path.read_bytes(), str(path))
-        return found.get("lint", {}) if isinstance(found, dict) else {}
+            settings: Any = tomllib.loads(path.read_text()).get("tool", {})
+            return settings.get("weir", {}).get("lint")
+        settings = read_document(path.read_bytes(), str(path))
+        return settings.get("lint", {}) if isinstance(settings, dict) else {}
     except ManifestError as error:
         raise click.UsageError(f"{error.place}: cannot be read: {error.problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:

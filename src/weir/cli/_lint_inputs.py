@@ -37,15 +37,15 @@ def read_policies(names: tuple[str, ...]) -> list[Document]:
         items = [item for document in documents for item in document.items()]
         for item in items:
             _refuse_broken_policy(item)
-        found = PolicyFiles(item.value for item in items)
-        if not found.bound:
+        policies = PolicyFiles(item.value for item in items)
+        if not policies.bound:
             raise click.UsageError(
                 f"--policies {' '.join(names)}: no ValidatingAdmissionPolicy with a binding; a policy without "
                 "a ValidatingAdmissionPolicyBinding does nothing"
             )
-        for name in found.mutating:
+        for name in policies.mutating:
             say(f"MutatingAdmissionPolicy {name} is not applied: manifests are judged as written", err=True)
-        for name in found.unbound:
+        for name in policies.unbound:
             say(f"ValidatingAdmissionPolicy {name} has no binding and judges nothing", err=True)
     return documents
 
@@ -63,7 +63,7 @@ def read_files(
 ) -> tuple[list[Document], list[str], list[Finding]]:
     """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
     documents: list[Document] = []
-    found: list[Finding] = []
+    unread: list[Finding] = []
     meant = (each for name in files for each in ([(name, None)] if is_address(name) else find_files([name])))
     wanted = [each for each in meant if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
     with progress("reading files:") as tick:
@@ -85,22 +85,22 @@ def read_files(
                 click.UsageError
             ) as error:  # an address that gives nothing, beside which the others are checked
                 problem = error.message.removeprefix(f"{name}: ")
-                found.append(unreadable(ManifestError(Place(name, 1, 1), problem), ""))
+                unread.append(unreadable(ManifestError(Place(name, 1, 1), problem), ""))
             except ManifestError as error:
-                found.append(unreadable(error, content.decode(errors="replace")))
+                unread.append(unreadable(error, content.decode(errors="replace")))
             except PermissionError as error:
-                found.append(unreadable(ManifestError(Place(name, 1, 1), str(error.strerror)), ""))
+                unread.append(unreadable(ManifestError(Place(name, 1, 1), str(error.strerror)), ""))
             tick(done + 1, len(wanted))
-    return documents, [name for name, _ in wanted], found
+    return documents, [name for name, _ in wanted], unread
 
 
 def read_cluster(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
     """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
     kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
-    found = read_live(live, kinds, namespace)
-    if len(found.missing) == len(kinds):
-        raise CannotSay(f"cannot say anything of the cluster: {because(found.missing)}")
-    return [raised(each) for each in found.documents], found.missing
+    held = read_live(live, kinds, namespace)
+    if len(held.missing) == len(kinds):
+        raise CannotSay(f"cannot say anything of the cluster: {because(held.missing)}")
+    return [raised(each) for each in held.documents], held.missing
 
 
 def own_documents(found: list[Any]) -> tuple[list[Document], Troubles]:

@@ -287,15 +287,21 @@ encryption_option: Final[Option] = click.option(
 )
 
 
-def positive_seconds(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Return the seconds of a duration like Go's that is not negative."""
+def read_seconds(text: str, option: str | None = None) -> float:
+    """Return the seconds that a duration such as `90s`, `10m` or `2h` means; one that is none, or not above 0, is a
+    mistake in *option*, or in the parameter that is being read."""
     try:
         seconds = parse_duration(text) / NANOSECONDS
     except DurationError:
-        seconds = -1.0
+        seconds = 0.0
     if seconds <= 0:
-        raise click.BadParameter(f"{text!r}: write a time like 1h30m or 90s")
+        raise click.BadParameter(f"{text!r}: write a time like 90s, 10m or 2h", param_hint=option)
     return seconds
+
+
+def positive_seconds(context: click.Context, option: click.Parameter, text: str) -> float:
+    """Return the seconds of an option's duration."""
+    return read_seconds(text)
 
 
 retention_options: Final[Option] = together(
@@ -333,20 +339,6 @@ asked_cluster: Final = cluster_options(
     "What the cluster holds: a file of `weir snapshot`, a dump of kubectl, manifests, or a directory, "
     "instead of a live cluster."
 )
-
-
-def read_seconds(text: str, option: str) -> float:
-    """Return the seconds that a duration such as `90s`, `10m` or `2h` means; one that is none, or not above 0, is a
-    mistake in *option*."""
-    from weir.values.duration import NANOSECONDS, DurationError, parse_duration
-
-    try:
-        seconds = parse_duration(text) / NANOSECONDS
-    except DurationError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise click.BadParameter(f"{text!r}: write a time like 90s, 10m or 2h", param_hint=option)
-    return seconds
 
 
 def asked_gates_option() -> Option:

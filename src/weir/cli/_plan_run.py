@@ -25,6 +25,7 @@ from weir.cli._options import live_options, read_seconds
 from weir.cli._what_if_changes import read_line
 from weir.cli.what_if import read_plan
 from weir.exit_codes import FINDINGS, FINE, INTERRUPTED
+from weir.explain.phrases import counted
 from weir.inputs.cluster import read_cluster
 from weir.inputs.forecasts import readable
 from weir.inputs.live import ClusterSource, Live
@@ -125,7 +126,9 @@ def run(
         sum(len(wave.evictions) for wave in left),
         len({name for wave in left for name in wave.nodes}),
     )
-    what = f"make {_counted(len(left), 'wave')} on {_counted(nodes, 'node')}, evicting {_counted(evicted, 'pod')},"
+    what = (
+        f"make {counted(len(left), 'wave')} on {counted(nodes, 'node')}, evicting {counted(evicted, 'pod')},"
+    )
     if not agreed(what, live, yes):
         say("nothing was changed", err=True)
         return FINDINGS
@@ -166,7 +169,7 @@ class Run:
                     say(f"stopped after wave {wave.number}. Go on: {self.command} --resume", err=True)
                     return INTERRUPTED
             else:
-                made = _counted(len(self.plan.waves), "wave")
+                made = counted(len(self.plan.waves), "wave")
                 say(f"carried out: {made}. What was done when: {self.journal.path}", err=True)
                 return FINE
         self._offer_new_plan([change for wave in left for change in changes[wave.number]])
@@ -284,7 +287,7 @@ class Run:
             say("no wave of this plan was made: nothing to take back", err=True)
             return FINE
         by_number = {wave.number: wave for wave in self.plan.waves}
-        if not agreed(f"take back {_counted(len(waves), 'wave')}", self.live, yes):
+        if not agreed(f"take back {counted(len(waves), 'wave')}", self.live, yes):
             say("nothing was changed", err=True)
             return FINDINGS
         for number in waves:
@@ -370,7 +373,3 @@ def _next_file(path: Path) -> Path:
     numbers = itertools.count(int(number) + 1)
     names = (path.with_name(f"{stem}-{each}.yaml") for each in numbers)
     return next(each for each in names if not each.exists())
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

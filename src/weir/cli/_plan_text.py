@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from weir.explain.phrases import counted, duration, listed
 from weir.output import BAD, DIM, GOOD, paint, table, wrapped
+from weir.whatif.words import title
 
 if TYPE_CHECKING:
     from weir.plan.document import Plan, Wave
@@ -19,8 +21,6 @@ _ROWS: Final = 40
 
 def waves_text(plan: Plan, *, show_all: bool, colour: bool, width: int | None) -> Iterator[str]:
     """Yield the lines that say what a plan does: its size, and a table of its waves."""
-    from weir.explain.phrases import counted
-
     totals = plan.totals
     expensive = f" ({totals.expensive_moves} of them expensive)" if totals.expensive_moves else ""
     over = f" over {counted(totals.nodes, 'node')}" if totals.nodes else ""
@@ -39,8 +39,6 @@ def waves_text(plan: Plan, *, show_all: bool, colour: bool, width: int | None) -
 
 def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: int | None) -> Iterator[str]:
     """Yield the lines of a plan, most important first."""
-    from weir.explain.phrases import counted
-
     yield from waves_text(plan, show_all=show_all, colour=colour, width=width)
     for wave in plan.waves:
         for note in wave.notes:
@@ -55,8 +53,8 @@ def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: 
             yield from wrapped(f"{plan.searched.bound[0].upper()}{plan.searched.bound[1:]}.", width)
         tried = plan.searched.tried if show_all else plan.searched.tried[:3]
         more = len(plan.searched.tried) - len(tried)
-        told = "; ".join(tried) + (f"; and {more} more" if more else "")
-        yield from wrapped(f"Tried in {counted(plan.searched.forecasts, 'forecast')}: {told}.", width)
+        names = "; ".join(tried) + (f"; and {more} more" if more else "")
+        yield from wrapped(f"Tried in {counted(plan.searched.forecasts, 'forecast')}: {names}.", width)
     yield ""
     yield from (paint(line, DIM, on=colour) for line in wrapped(assumed, width))
     unknown = f"Not known: {'; '.join(plan.not_known)}."
@@ -64,9 +62,6 @@ def plan_text(plan: Plan, assumed: str, *, show_all: bool, colour: bool, width: 
 
 
 def _row(wave: Wave, show_all: bool) -> tuple[str, ...]:
-    from weir.explain.phrases import listed
-    from weir.whatif.words import title
-
     most = 1000 if show_all else 3
     moved = Counter[str]()
     for one in wave.evictions:
@@ -95,8 +90,6 @@ def _name(manifest: dict[str, Any]) -> str:
 
 def none_text(none: NoPlan, assumed: str, *, colour: bool, width: int | None) -> Iterator[str]:
     """Yield the lines that say why there is no plan, and what would make one possible."""
-    from weir.explain.phrases import counted
-
     headline = (
         "There is no plan that keeps all goals." if none.proven else "No plan was found that keeps all goals."
     )
@@ -120,6 +113,4 @@ def none_text(none: NoPlan, assumed: str, *, colour: bool, width: int | None) ->
 
 
 def _time(seconds: float) -> str:
-    from weir.explain.phrases import duration
-
     return duration(timedelta(seconds=round(seconds)))

@@ -32,10 +32,10 @@ def answer(
     where: ClusterSource,
 ) -> int:
     """Return the exit code of `weir skew`, after writing its result."""
-    for document in (found := read_documents([filename])):
+    for document in (manifests := read_documents([filename])):
         if problem := envelope_problem(document.value):
             raise click.UsageError(f"{document.place}: {problem}")
-    documents = list(flatten(document.value for document in found))
+    documents = list(flatten(document.value for document in manifests))
     chosen = [each for each in documents if each.get("kind") in TEMPLATE_PATHS]
     if len(chosen) != 1:
         raise click.UsageError(f"{filename}: one Pod or workload is judged, here are {len(chosen)}")

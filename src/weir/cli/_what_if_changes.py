@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._options import read_seconds
+from weir.cli._options import read_seconds, together
 from weir.inputs.files import read_documents, read_files
 from weir.objects.envelope import envelope_problem
 
@@ -35,7 +35,7 @@ _SELECTOR: Final = click.option(
     "-l", "--selector", default="", help="All nodes with these labels, instead of NODE…."
 )
 _ALL_NODES: Final = click.option("--all-nodes", is_flag=True, help="All nodes, instead of NODE….")
-_NODES: Final = click.argument("names", nargs=-1, metavar="NODE…")
+_NODES: Final = together(click.argument("names", nargs=-1, metavar="NODE…"), _SELECTOR, _ALL_NODES)
 _NAMESPACE: Final = click.option(
     "-n", "--namespace", default="default", show_default=True, help="Its namespace."
 )
@@ -155,8 +155,6 @@ def label(words: Sequence[str], selector: str, all_nodes: bool) -> Change:
 
 @_change("cordon")
 @_NODES
-@_SELECTOR
-@_ALL_NODES
 def cordon(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
     """Keep new pods from nodes, as `kubectl cordon` would."""
     from weir.whatif.changes import Cordon
@@ -166,8 +164,6 @@ def cordon(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
 
 @_change("uncordon")
 @_NODES
-@_SELECTOR
-@_ALL_NODES
 def uncordon(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
     """Let new pods onto nodes again, as `kubectl uncordon` would."""
     from weir.whatif.changes import Cordon
@@ -177,8 +173,6 @@ def uncordon(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
 
 @_change("drain")
 @_NODES
-@_SELECTOR
-@_ALL_NODES
 @click.option("--force", is_flag=True, help="Delete pods without a controller, too.")
 @_as_kubectl("--ignore-daemonsets", "Pods of DaemonSets stay either way.")
 @_as_kubectl("--delete-emptydir-data", "Pods with emptyDir volumes leave either way.")
@@ -196,8 +190,6 @@ def drain(names: Sequence[str], selector: str, all_nodes: bool, force: bool) -> 
 
 @_change("delete-node")
 @_NODES
-@_SELECTOR
-@_ALL_NODES
 def delete_node(names: Sequence[str], selector: str, all_nodes: bool) -> Change:
     """Delete nodes, as `kubectl delete node` would: their pods follow when somebody notices."""
     from weir.whatif.changes import DeleteNode
@@ -331,12 +323,12 @@ def gates(settings: str, to: str | None, components: Sequence[str]) -> Change:
     from weir.whatif.changes import SetGates
 
     try:
-        found = parse_settings(settings)
+        changed = parse_settings(settings)
     except GateError as error:
         raise click.UsageError(str(error)) from None
-    if not found and to is None:
+    if not changed and to is None:
         raise click.UsageError("which gate? write A=false, or --to 1.34")
-    return SetGates(tuple(found.items()), tuple(components), to=to or "")
+    return SetGates(tuple(changed.items()), tuple(components), to=to or "")
 
 
 @_change("wait")
@@ -350,14 +342,14 @@ def wait(time: str) -> Change:
 
 def read_changes(name: str) -> list[Change]:
     """Return the changes that the lines of a file describe: the same words as on the command line."""
-    found: list[Change] = []
+    changes: list[Change] = []
     for file, content in read_files([name]):
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
             if line.split("#")[0].strip():
-                found.append(read_line(line, f"{file}:{number}"))
-    if not found:
+                changes.append(read_line(line, f"{file}:{number}"))
+    if not changes:
         raise click.UsageError(f"{name}: no change in this file")
-    return found
+    return changes
 
 
 def read_line(line: str, place: str) -> Change:

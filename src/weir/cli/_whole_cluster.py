@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import click
 
 from weir.cli._component import run_loop
+from weir.cli._data_folder import lease_of
 from weir.output import say
 
 if TYPE_CHECKING:
@@ -185,7 +186,6 @@ async def _live(cluster: WholeCluster, others: Others) -> None:
     from weir.apiserver.build import build
     from weir.apiserver.options import open_store
     from weir.apiserver.run import serve, tune_interpreter
-    from weir.cli._holder import lease_of
     from weir.clock import RealClock
     from weir.observe.stopping import stop_on
     from weir.simulation.control_plane import local_client

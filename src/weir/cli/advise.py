@@ -6,14 +6,11 @@ more than one value, 1 when not, 2 for unreadable input, 3 when unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weir.cli._options import asked_cluster, asked_gates_option, output_option
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

@@ -99,7 +99,7 @@ def _entries(document: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]
 
 
 def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    objects: list[Mapping[str, Any]] = []
     stack = list(reversed(read_dump(files)))
     while stack:
         value = stack.pop()
@@ -110,8 +110,8 @@ def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
         elif value.get("kind", kind) == kind:
             if problem := envelope_problem(value):
                 raise click.UsageError(f"{', '.join(files)}: {problem}")
-            found.append(value)
-    return found
+            objects.append(value)
+    return objects
 
 
 SCHEMA: Final = "weir.cel/v1"

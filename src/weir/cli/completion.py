@@ -147,9 +147,9 @@ def complete_names(path: str, command: click.Command) -> None:
 
 def _completer(names: Names) -> Callable[[click.Context, click.Parameter, str], Any]:
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-        found = sorted(
+        names_of = sorted(
             {name for name in names(ctx, incomplete) if name.startswith(incomplete) and name.isprintable()}
         )
-        return [CompletionItem(name) for name in found]
+        return [CompletionItem(name) for name in names_of]
 
     return complete

@@ -6,14 +6,11 @@ Each story has its own cluster in this process. Time is virtual; `--real-time` l
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weir.cli._options import output_option
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()

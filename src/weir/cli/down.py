@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from weir.cli._confirm import agreed_here, yes_option
-from weir.cli._data_folder import has_state, running_data_dir_option
+from weir.cli._data_folder import find_holder, find_pid, has_state, running_data_dir_option
 from weir.cli._data_folder import purge as purge_folder
-from weir.cli._holder import find_holder, find_pid
 from weir.exit_codes import FINDINGS, FINE
 from weir.output import say
 

@@ -7,14 +7,11 @@ unreachable, a permission or gate that decides is missing, or what the snapshot 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weir.cli._options import asked_cluster, asked_gates_option, output_option
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

@@ -6,14 +6,11 @@ and the command line overrides them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from weir.cli._options import asked_gates_option, live_options, output_option
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

@@ -21,6 +21,7 @@ from weir.cli._confirm import agreed, yes_option
 from weir.cli._options import Group, live_options, together
 from weir.client.api import Client
 from weir.exit_codes import FINDINGS, FINE
+from weir.explain.phrases import counted
 from weir.inputs.live import Live
 from weir.objects.kinds import NODES
 from weir.objects.manifest import read_values
@@ -100,7 +101,7 @@ def add(
                 await asyncio.gather(*(client.create(nodes, document) for document in documents))
                 tick(done + len(batch), count)
         shown = wanted_names[0] if count == 1 else f"{wanted_names[0]} … {wanted_names[-1]}"
-        say(f"{_counted(count)} added: {shown}")
+        say(f"{counted(count, 'node')} added: {shown}")
 
     live.run(_AGENT, act)
 
@@ -162,7 +163,7 @@ def _change(
     async def work(client: Client) -> int:
         chosen = await _simulated(client, live, names, selector)
         shown = ", ".join(chosen[:_MOST_NAMES]) + (" …" if len(chosen) > _MOST_NAMES else "")
-        if ask is not None and not agreed(f"{ask[0]} {_counted(len(chosen))} ({shown})", live, ask[1]):
+        if ask is not None and not agreed(f"{ask[0]} {counted(len(chosen), 'node')} ({shown})", live, ask[1]):
             say("nothing was changed", err=True)
             return FINDINGS
         for name in chosen:
@@ -200,10 +201,6 @@ def _off(value: str | None) -> Act:
         await client.patch(NODES, name, {"metadata": {"annotations": {FAILED: value}}})
 
     return act
-
-
-def _counted(number: int) -> str:
-    return f"{number} node{'' if number == 1 else 's'}"
 
 
 def _class(text: str) -> NodeClass:

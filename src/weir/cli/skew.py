@@ -6,14 +6,11 @@ in weir.whatif.skew.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from weir.cli._options import cluster_options, output_option
-
-if TYPE_CHECKING:
-    pass
 
 _EPILOG: Final = "Exit codes: 0 nothing dangerous, 1 something is, 2 unreadable input, 3 cluster unreachable."
 _asked: Final = cluster_options(

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from weir.cli._data_folder import running_data_dir_option
-from weir.cli._holder import find_holder, find_pid
+from weir.cli._data_folder import find_holder, find_pid, running_data_dir_option
 from weir.cli._options import output_option
 from weir.client.http import connect
 from weir.client.kubeconfig import load
@@ -27,22 +26,22 @@ SCHEMA = "weir.status/v1"
 def status(data_dir: Path, output: str) -> int:
     """Say what runs on a data folder and how its nodes and pods are; exit 1 when nothing does."""
     holder = find_holder(data_dir)
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "schema": SCHEMA,
         "running": holder is not None,
         "dataDir": str(data_dir.resolve()),
     }
     if holder is not None:
         kubeconfig = data_dir / "kubeconfig"
-        found |= {"process": find_pid(holder), "kubeconfig": str(kubeconfig.resolve())}
-        found |= asyncio.run(_look(kubeconfig))
+        report |= {"process": find_pid(holder), "kubeconfig": str(kubeconfig.resolve())}
+        report |= asyncio.run(_look(kubeconfig))
     if output != "text":
-        emit(found, output)
+        emit(report, output)
     elif holder is None:
         say(f"nothing runs on {data_dir}")
     else:
         say(f"running: {holder}")
-        for line in _lines(found):
+        for line in _lines(report):
             say(line)
     return FINDINGS if holder is None else FINE
 
@@ -68,10 +67,10 @@ def _is_ready(node: dict[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    pods = ", ".join(f"{count} {phase}" for phase, count in found["pods"].items())
+def _lines(report: dict[str, Any]) -> list[str]:
+    pods = ", ".join(f"{count} {phase}" for phase, count in report["pods"].items())
     return [
-        f"nodes: {found['nodes']['ready']} of {found['nodes']['total']} ready",
+        f"nodes: {report['nodes']['ready']} of {report['nodes']['total']} ready",
         f"pods: {pods or 'none'}",
-        f"export KUBECONFIG={found['kubeconfig']}",
+        f"export KUBECONFIG={report['kubeconfig']}",
     ]

@@ -133,7 +133,7 @@ def _open(url: str) -> Path:
 @contextmanager
 def _cluster_of_up(wanted: bool) -> Iterator[Path | None]:
     """Give the kubeconfig of `weir up` in .weir, which is started, and stopped afterwards, unless it runs."""
-    from weir.cli._holder import find_holder
+    from weir.cli._data_folder import find_holder
 
     if not wanted:
         yield None

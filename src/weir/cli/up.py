@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from weir.cli._confirm import agreed_here, yes_option
-from weir.cli._data_folder import LOG, has_state
+from weir.cli._data_folder import LOG, find_holder, has_state, hold
 from weir.cli._data_folder import purge as purge_folder
-from weir.cli._holder import find_holder
 from weir.cli._options import (
     State,
     bind_options,
@@ -199,7 +198,6 @@ def up(
     """
     from weir.apiserver.admission.chain import Settings
     from weir.apiserver.admission.event_rate_limit import OF_WEIR_UP, EventRateLimit
-    from weir.cli._holder import hold
     from weir.objects.pod_usage import UsageModel
 
     try:

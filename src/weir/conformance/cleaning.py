@@ -36,12 +36,12 @@ class NotClean(errors.WeirError):
 
 async def remains(client: Client, run: str = "") -> dict[str, Counter[str]]:
     """Return what is there of a run, or of all of them: run → kind → how many."""
-    found: dict[str, Counter[str]] = {}
+    by_run: dict[str, Counter[str]] = {}
     for name in CLUSTER_SCOPED:
         for _, each in await _listed(client, name, run):
             label = each["metadata"]["labels"][LABEL]
-            found.setdefault(label, Counter())[name] += 1
-    return found
+            by_run.setdefault(label, Counter())[name] += 1
+    return by_run
 
 
 async def clean(client: Client, run: str = "", patience_seconds: float = PATIENCE_SECONDS) -> Counter[str]:

@@ -111,13 +111,13 @@ async def offers(
 ) -> dict[str, Offer]:
     """Return what the cluster offers of *needs*, asked in *namespace*."""
     wanted = set(needs)
-    found: dict[str, Offer] = {}
+    by_need: dict[str, Offer] = {}
     for need in NEEDS:
         if need in wanted:
-            found[need] = await _ask(client, namespace, need, versions, stock=stock)
-    if found.get("autoscaler") and found["autoscaler"].offered and not weir:
-        found["autoscaler"] = Offer("autoscaler", False, "this cluster measures no simulated pods")
-    return found
+            by_need[need] = await _ask(client, namespace, need, versions, stock=stock)
+    if by_need.get("autoscaler") and by_need["autoscaler"].offered and not weir:
+        by_need["autoscaler"] = Offer("autoscaler", False, "this cluster measures no simulated pods")
+    return by_need
 
 
 async def _ask(
@@ -164,28 +164,28 @@ def _dropped(sent: Any, answer: Any, path: str) -> str:
         for name, value in sent.items():
             if name not in answer:
                 return f"{path}.{name}"
-            if found := _dropped(value, answer[name], f"{path}.{name}"):
-                return found
+            if dropped := _dropped(value, answer[name], f"{path}.{name}"):
+                return dropped
     if isinstance(sent, list):
         if not isinstance(answer, list) or len(answer) < len(sent):
             return path
         for number, value in enumerate(sent):
-            if found := _dropped(value, answer[number], f"{path}[{number}]"):
-                return found
+            if dropped := _dropped(value, answer[number], f"{path}[{number}]"):
+                return dropped
     return ""
 
 
 async def served_versions(client: Client, kinds: Iterable[Kind]) -> dict[str, str]:
     """Return for each of *kinds* that is not served as written the newest version in which it is."""
-    found: dict[str, str] = {}
+    newest: dict[str, str] = {}
     wanted = {(kind.group, kind.kind): kind for kind in kinds}
     for group in sorted({group for group, _ in wanted if group}):
         served = await _served(client, group)
         for (own, name), kind in wanted.items():
             versions = served.get(name, ())
             if own == group and versions and kind.version not in versions:
-                found[name] = f"{group}/{versions[0]}"
-    return found
+                newest[name] = f"{group}/{versions[0]}"
+    return newest
 
 
 async def _served(client: Client, group: str) -> dict[str, list[str]]:
@@ -194,10 +194,10 @@ async def _served(client: Client, group: str) -> dict[str, list[str]]:
         listed = msgspec.json.decode(await client.call("GET", f"/apis/{group}"))
     except errors.NotFound:
         return {}
-    found: dict[str, list[str]] = {}
+    versions_of: dict[str, list[str]] = {}
     for version in listed.get("versions") or ():
         resources = msgspec.json.decode(await client.call("GET", f"/apis/{version['groupVersion']}"))
         for each in resources.get("resources") or ():
             if "/" not in each["name"]:
-                found.setdefault(each["kind"], []).append(version["version"])
-    return found
+                versions_of.setdefault(each["kind"], []).append(version["version"])
+    return versions_of

@@ -155,8 +155,12 @@ def _page(report: Report) -> Iterator[str]:
     if report.offers:
         yield "<h2>What the cluster offers</h2><table><tr><th>Need</th><th>Offered</th><th>Why not</th></tr>"
         for offer in report.offers.values():
-            said = {True: ("passes", "yes"), False: ("not-offered", "no"), None: ("cannot-say", "cannot say")}
-            style, word = said[offer.offered]
+            wording = {
+                True: ("passes", "yes"),
+                False: ("not-offered", "no"),
+                None: ("cannot-say", "cannot say"),
+            }
+            style, word = wording[offer.offered]
             yield f'<tr><td>{_text(NEEDS[offer.need])}</td><td class="{style}">{word}</td>'
             yield f"<td>{_text(offer.because)}</td></tr>"
         yield "</table>"

@@ -69,23 +69,23 @@ def own_part(message: str, own: int, foreign_taints: Collection[str] = ()) -> st
 
     *foreign_taints* are those of the cluster's own nodes, as the scheduler writes them: `key: value`.
 
-    >>> said = "2 node(s) had untolerated taint {weir.dev/conformance: x-01}"
-    >>> own_part(f"0/3 nodes are available: 1 Too many pods, {said}.", 1)
+    >>> taint = "2 node(s) had untolerated taint {weir.dev/conformance: x-01}"
+    >>> own_part(f"0/3 nodes are available: 1 Too many pods, {taint}.", 1)
     '0/1 nodes are available: 1 Too many pods.'
     """
     first, between, second = _OF_CLAIMS.sub("", message).partition(_PREEMPTION)
     foreign = {f"node(s) had untolerated taint {{{taint}}}" for taint in (*foreign_taints, *_OF_NODES)}
-    said = _own(first, own, foreign, _SELECTOR)
-    return f"{said}{between}{_own(second, own, set(), _NOT_HELPFUL)}" if between else said
+    reasons = _own(first, own, foreign, _SELECTOR)
+    return f"{reasons}{between}{_own(second, own, set(), _NOT_HELPFUL)}" if between else reasons
 
 
 def _own(text: str, own: int, foreign: set[str], default: str) -> str:
-    found = _AVAILABLE.fullmatch(text)
-    if found is None:
+    match = _AVAILABLE.fullmatch(text)
+    if match is None:
         return text
-    others = int(found[1]) - own
+    others = int(match[1]) - own
     reasons = []
-    for part in re.split(r", (?=\d+ )", found[2]):
+    for part in re.split(r", (?=\d+ )", match[2]):
         counted = _REASON.fullmatch(part)
         if counted is None:
             return text
@@ -249,8 +249,8 @@ class LiveCluster:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Document | None:
         row = self._row(kind)
-        found = self._ask(self._bridge.client.find(row, self._called(row, name), self._in(row, namespace)))
-        return self._inward({"kind": row.kind, **found}) if found is not None else None
+        stored = self._ask(self._bridge.client.find(row, self._called(row, name), self._in(row, namespace)))
+        return self._inward({"kind": row.kind, **stored}) if stored is not None else None
 
     def list(self, kind: str) -> builtins.list[Document]:
         """Return the story's objects of a kind without a namespace."""
@@ -303,17 +303,17 @@ class LiveCluster:
 
     def taint(self, node: str, *taints: str) -> None:
         """Give a node exactly these taints, beside those its conditions stand for."""
-        found = self.get("Node", node)
-        if found is None:
+        stored = self.get("Node", node)
+        if stored is None:
             raise errors.NotFound(f'nodes "{node}" not found')
-        own = [t for t in found["spec"].get("taints") or () if t["key"] in OWNED]
+        own = [t for t in stored["spec"].get("taints") or () if t["key"] in OWNED]
         wanted = [taint_document(parse_taint(text)) for text in taints]
         self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
 
     def degrade(self, node: str, device: str = POOL, **fault: Any) -> None:
         """Let something happen to a device of a node, as weir.simulation.cluster.Cluster.degrade."""
-        found = self._ask(self._bridge.client.get(NODES, self._called(NODES, node)))
-        annotations = with_fault(found["metadata"].get("annotations") or {}, device, fault, self.now)
+        stored = self._ask(self._bridge.client.get(NODES, self._called(NODES, node)))
+        annotations = with_fault(stored["metadata"].get("annotations") or {}, device, fault, self.now)
         self.patch("Node", node, {"metadata": {"annotations": annotations}})
 
     def set_gates(self, gates: ComponentGates) -> None:
@@ -383,19 +383,19 @@ class LiveCluster:
 
     def _inside(self, document: Document) -> Document:
         """Return an object as the story would see it if it had the cluster for itself."""
-        found = self._names.inward(document)
-        if found.get("reason") == "FailedScheduling":
+        inside = self._names.inward(document)
+        if inside.get("reason") == "FailedScheduling":
             for name in ("message", "note"):
-                if isinstance(found.get(name), str):
-                    found[name] = self._own_part(found[name])
-        for condition in (found.get("status") or {}).get("conditions") or ():
+                if isinstance(inside.get(name), str):
+                    inside[name] = self._own_part(inside[name])
+        for condition in (inside.get("status") or {}).get("conditions") or ():
             if (
                 isinstance(condition, dict)
                 and condition.get("type") == "PodScheduled"
                 and condition.get("message")
             ):
                 condition["message"] = self._own_part(condition["message"])
-        return found
+        return inside
 
     def _own_part(self, message: str) -> str:
         return own_part(message, len(self._nodes), self._foreign)

@@ -148,7 +148,7 @@ class Names:
     def refusal(self, text: str, kind: str) -> str:
         """Return the API server's words about an object, without what isolates the story."""
         if kind == "Node":  # the taint that isolates comes first
-            text = re.sub(r"taints\[(\d+)\]", lambda found: f"taints[{int(found[1]) - 1}]", text)
+            text = re.sub(r"taints\[(\d+)\]", lambda index: f"taints[{int(index[1]) - 1}]", text)
         return self.text(text)
 
     def inward(self, document: Document) -> Document:
@@ -167,36 +167,36 @@ def names_of(
     for step in story.steps:
         documents += [*step.apply, *step.everywhere]
         nodes += step.nodes
-    known = {node.name for node in nodes} | {"default"}
+    renamed = {node.name for node in nodes} | {"default"}
     drivers: set[str] = set()
     for node in nodes:
         for devices in _devices(node):
             drivers.add(devices.driver)
-            known |= {devices.pool} - {""}
+            renamed |= {devices.pool} - {""}
     for document in documents:
         kind = find_kind(document["apiVersion"], document["kind"])
         if kind is not None and not kind.namespaced:
-            known.add(document["metadata"]["name"])
+            renamed.add(document["metadata"]["name"])
         elif document["metadata"].get("namespace"):
-            known.add(document["metadata"]["namespace"])
+            renamed.add(document["metadata"]["namespace"])
         if document["kind"] == "DeviceTaintRule":
             drivers.add(document["spec"]["deviceSelector"]["driver"])
         if document["kind"] == "ResourceSlice":
             drivers.add(document["spec"]["driver"])
-            known.add(document["spec"]["pool"]["name"])
-    return Names(run, number, frozenset(known | drivers), frozenset(drivers), dict(versions or {}), stock)
+            renamed.add(document["spec"]["pool"]["name"])
+    return Names(run, number, frozenset(renamed | drivers), frozenset(drivers), dict(versions or {}), stock)
 
 
 def namespaces_of(story: Story) -> list[str]:
     """Return the namespaces that *story* puts objects into."""
-    found = {"default"}
+    namespaces = {"default"}
     documents: Iterable[Document] = (
         *story.objects,
         *(each for step in story.steps for each in (*step.apply, *step.everywhere)),
     )
     for document in documents:
-        found.add(document["metadata"].get("namespace") or "default")
-    return sorted(found)
+        namespaces.add(document["metadata"].get("namespace") or "default")
+    return sorted(namespaces)
 
 
 def _devices(node: NodeOf) -> tuple[Any, ...]:

@@ -86,8 +86,8 @@ class Report:
 
 def keps_of(story: Story) -> tuple[str, ...]:
     """Return the KEPs that a story is about; the announcement of v1.35 is about KEP-5471."""
-    found = tuple(dict.fromkeys(_KEP.findall(f"{story.source} {story.name.replace('kep-', 'KEP-')}")))
-    return found or (("5471",) if "announcement" in story.source else ("other",))
+    keps = tuple(dict.fromkeys(_KEP.findall(f"{story.source} {story.name.replace('kep-', 'KEP-')}")))
+    return keps or (("5471",) if "announcement" in story.source else ("other",))
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def document(report: Report) -> dict[str, Any]:
 
 def by_kep(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return the results by the first KEP of their story, in the order of the numbers."""
-    found: dict[str, list[Result]] = {}
+    grouped: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault(result.keps[0], []).append(result)
-    return dict(sorted(found.items()))
+        grouped.setdefault(result.keps[0], []).append(result)
+    return dict(sorted(grouped.items()))

@@ -162,22 +162,22 @@ class ConformanceRun:
             results = [
                 Result(s, Verdict.CANNOT_SAY, because=f"you may not {listed(missing)}") for s in chosen
             ]
-            found: dict[str, Offer] = {}
+            offered: dict[str, Offer] = {}
         else:
             try:
-                found = await self._detect(chosen, weir="+weir" in version)
-                results = await self._play_all(chosen, found)
+                offered = await self._detect(chosen, weir="+weir" in version)
+                results = await self._play_all(chosen, offered)
             finally:
                 await asyncio.shield(clean(self._client, self.id))
         not_played = tuple((story, why) for story in stories if (why := isolation_problem(story)))
-        return Report(self._cluster, version, tuple(results), found, not_played, time.monotonic() - began)
+        return Report(self._cluster, version, tuple(results), offered, not_played, time.monotonic() - began)
 
     async def _missing_rights(self) -> list[str]:
-        found = []
+        missing = []
         for verb, group, resource in _RIGHTS:
             if not await may(self._client, SELF_REVIEWS, verb, group, resource, ""):
-                found.append(f"{verb} {resource}")
-        return found
+                missing.append(f"{verb} {resource}")
+        return missing
 
     async def _detect(self, stories: Iterable[Story], *, weir: bool) -> dict[str, Offer]:
         """Return what the cluster offers; remember what its nodes and versions are like."""
@@ -207,7 +207,7 @@ class ConformanceRun:
             return await self._client.find(MUTATING, MUTATING_CONFIGURATION) is not None
         return False
 
-    async def _play_all(self, stories: Sequence[Story], found: dict[str, Offer]) -> list[Result]:
+    async def _play_all(self, stories: Sequence[Story], offered: dict[str, Offer]) -> list[Result]:
         state = _State(len(stories), self._look)
         bridge = Bridge(self._client, asyncio.get_running_loop())
         hosts = Hosts(selector=f"{LABEL}={self.id}", marks={LABEL: self.id, PUBLISHED: "true"})
@@ -221,7 +221,7 @@ class ConformanceRun:
                     over = {number for number, task in tasks.items() if task.done()}
                     for number in turns.next(over):
                         tasks[number] = bridge.loop.run_in_executor(
-                            threads, self._play, bridge, stories[number], number, found, state
+                            threads, self._play, bridge, stories[number], number, offered, state
                         )
                     state.show()
                     waiting: list[asyncio.Future[Any]] = [
@@ -240,12 +240,12 @@ class ConformanceRun:
                 await asyncio.gather(playing, return_exceptions=True)
 
     def _play(
-        self, bridge: Bridge, story: Story, number: int, found: dict[str, Offer], state: _State
+        self, bridge: Bridge, story: Story, number: int, offered: dict[str, Offer], state: _State
     ) -> Result:
         began = time.monotonic()
         if bridge.stop.is_set():
             raise Stopped
-        result = _not_offered(story, found) or self._play_one(bridge, story, number, state)
+        result = _not_offered(story, offered) or self._play_one(bridge, story, number, state)
         state.playing.pop(story.name, None)
         done = replace(result, seconds=time.monotonic() - began)
         state.done.append(done)
@@ -303,8 +303,8 @@ async def leave(client: Client, names: Names) -> None:
                 await empty(client, name)
 
 
-def _not_offered(story: Story, found: dict[str, Offer]) -> Result | None:
-    lacking = [found[need] for need in story.needs if need in found and not found[need].offered]
+def _not_offered(story: Story, offered: dict[str, Offer]) -> Result | None:
+    lacking = [offered[need] for need in story.needs if need in offered and not offered[need].offered]
     if not lacking:
         return None
     unknown = [offer for offer in lacking if offer.offered is None]
@@ -314,9 +314,9 @@ def _not_offered(story: Story, found: dict[str, Offer]) -> Result | None:
 
 def _instead(moment: Ended) -> list[Difference]:
     event = moment.step.event
-    found = [
+    differences = [
         Difference(event, judged.outcome.about, difference)
         for judged in moment.judged
         for difference in judged.differences
     ]
-    return [*found, *(Difference(event, "", f"{event}: refused: {text}") for text in moment.unexpected)]
+    return [*differences, *(Difference(event, "", f"{event}: refused: {text}") for text in moment.unexpected)]

@@ -220,10 +220,10 @@ class WorldReader:
 
     def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         documents = self._world.documents.get(kind.kind, {})
-        found = documents.get(f"{namespace}/{name}" if kind.namespaced else name)
-        if found is None and kind is PRIORITY_CLASSES:
+        stored = documents.get(f"{namespace}/{name}" if kind.namespaced else name)
+        if stored is None and kind is PRIORITY_CLASSES:
             return _SYSTEM_CLASSES.get(name)
-        return found
+        return stored
 
     def list_now(self, kind: Kind, namespace: str | None) -> list[Mapping[str, Any]]:
         documents = self._world.documents.get(kind.kind, {})

@@ -46,8 +46,8 @@ def attempt(judge: EngineJudge, world: World, gates: Gates, claims: Claims | Non
     if not isinstance(answer, Diagnosis):
         return Attempt()
     freed = f"{DEALLOCATED}, " if engine.post_filter(pod) is not None else ""
-    found = preempt(engine, pod, answer, world.pods, budgets_in(world), judge.nominated)
-    after = f"{freed}{found.message}"
+    outcome = preempt(engine, pod, answer, world.pods, budgets_in(world), judge.nominated)
+    after = f"{freed}{outcome.message}"
     loses_state = (
         bool(answer.prefilter)
         and "DynamicResources" not in answer.plugins
@@ -55,8 +55,8 @@ def attempt(judge: EngineJudge, world: World, gates: Gates, claims: Claims | Non
     )
     upstream = f"{in_upstream_words(answer).message} {_LOST_STATE if loses_state else after}"
     message = f"{answer.message} {after}"
-    if isinstance(found, Preemption):
-        return Attempt(message, upstream, found.node, tuple(victim.key for victim in found.victims))
+    if isinstance(outcome, Preemption):
+        return Attempt(message, upstream, outcome.node, tuple(victim.key for victim in outcome.victims))
     return Attempt(message, upstream)
 
 

@@ -63,8 +63,8 @@ def countable_pod(pod: Pod, times: int) -> Pod:
 def _cut(amounts: Mapping[str, Any] | None, times: int) -> dict[str, Any] | None:
     if amounts is None:
         return None
-    found: dict[str, Any] = {}
+    cut: dict[str, Any] = {}
     for name, amount in amounts.items():
         quantity, most = find_quantity(str(amount)), times * int(PLENTY.get(name, PLENTY_OF_THE_REST))
-        found[name] = str(most) if quantity is not None and quantity.value > most else amount
-    return found
+        cut[name] = str(most) if quantity is not None and quantity.value > most else amount
+    return cut

@@ -37,8 +37,8 @@ def claims_in(world: World, gates: Gates) -> Claims:
         claims.put_class(device_class)
     for rule in world.device_taint_rules.values():
         claims.put_rule(rule)
-    for found in world.resource_slices.values():
-        claims.put_slice(found)
+    for resource_slice in world.resource_slices.values():
+        claims.put_slice(resource_slice)
     for key, claim in world.resource_claims.items():
         claims.put_claim(_named(claim, key))
     return claims
@@ -54,9 +54,11 @@ def _named(claim: ResourceClaim, key: str) -> ResourceClaim:
 
 def _last_taint(world: World) -> datetime:
     times = [rule.spec.taint.time_added for rule in world.device_taint_rules.values()]
-    for found in world.resource_slices.values():
-        times += [taint.time_added for device in found.spec.devices or () for taint in device.taints or ()]
-        times += [entry.taint.time_added for entry in found.spec.taints or ()]
+    for resource_slice in world.resource_slices.values():
+        times += [
+            taint.time_added for device in resource_slice.spec.devices or () for taint in device.taints or ()
+        ]
+        times += [entry.taint.time_added for entry in resource_slice.spec.taints or ()]
     return max(
         (at for text in times if (at := moment(text)) is not None), default=datetime(1970, 1, 1, tzinfo=UTC)
     )

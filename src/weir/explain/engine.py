@@ -155,7 +155,7 @@ class Engines:
 
     def nominated(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
         """Return the waiting pods at least as important as *pod* that were promised room, by node."""
-        found: dict[str, list[PodClass]] = {}
+        by_node: dict[str, list[PodClass]] = {}
         if self._promised is None:
             promised = self.world.pods_like(
                 lambda other: other.status.nominated_node_name and not other.terminated
@@ -168,8 +168,8 @@ class Engines:
             if other.spec.scheduler_name != pod.spec.scheduler_name:
                 continue  # a scheduler knows only of its own
             if priority(other) >= priority(pod):
-                found.setdefault(node, []).append(engine.classes.of(other))
-        return found
+                by_node.setdefault(node, []).append(engine.classes.of(other))
+        return by_node
 
     @contextmanager
     def setting_aside(self, keys: Iterable[str]) -> Iterator[None]:
@@ -232,12 +232,12 @@ def engines_for(pod: Pod, world: World, *, without: str, templates: Mapping[str,
 
 def with_room(node: Node, names: tuple[str, ...]) -> Node:
     """Return *node* with plenty of everything it does not say anything about."""
-    said = node_allocatable(node)
-    if said is not None and PODS in said:
+    allocatable = node_allocatable(node)
+    if allocatable is not None and PODS in allocatable:
         return node
     amounts: dict[str, Any] = dict(node.status.allocatable or node.status.capacity or {})
     amounts.setdefault(PODS, PLENTY[PODS])
-    if said is None:
+    if allocatable is None:
         amounts = {name: PLENTY.get(name, PLENTY_OF_THE_REST) for name in names}
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=amounts))
 
@@ -299,15 +299,15 @@ class EngineJudge:
     def _what_blocks(self) -> Iterator[Reason]:
         if held := tuple(gate.name for gate in self._pod.spec.scheduling_gates or ()):
             yield Gated(held)
-        said: set[str] = set()
+        texts: set[str] = set()
         for plugin in self.engine.start_cycle(self._pod).plugins.pre_filters:
             if isinstance(plugin, BoundVolumeBinding):
                 for reason in plugin.unusable():
-                    said.add(reason.text)
+                    texts.add(reason.text)
                     yield reason
             elif isinstance(plugin, BoundVolumeZone):
                 status = plugin.pre_filter()
-                if status is not None and not said:
+                if status is not None and not texts:
                     yield ClaimUnusable("", status.message)
             elif isinstance(plugin, BoundDynamicResources) and not self._pod.spec.node_name:
                 problem = plugin.pre_filter()
@@ -330,12 +330,12 @@ class EngineJudge:
         if self._claims is None or self._blockers or self._pod.spec.node_name:
             return ()
         row = self.engine.table.row_of[name]
-        found: list[str] = []
+        taints: list[str] = []
         for plugin in self.engine.feasibility(self._pod).plugins.pre_filters:
             if isinstance(plugin, BoundDynamicResources):
                 for claim in plugin.allocated_on(row):
-                    found += evicted_at_once(claim, self._claims, self._gates)
-        return tuple(dict.fromkeys(found))
+                    taints += evicted_at_once(claim, self._claims, self._gates)
+        return tuple(dict.fromkeys(taints))
 
     def fitting(self) -> frozenset[str]:
         """Return the nodes that take the pod: the engine's own short way, without reasons."""
@@ -368,7 +368,7 @@ class EngineJudge:
     def _asked(self, node: Node) -> tuple[list[Reason], tuple[Taint, ...]]:
         """Return what every filter that refuses *node*, which may be changed from the world's, says."""
         table = self.engine.table
-        known = self._world.nodes.get(node.name)
+        original = self._world.nodes.get(node.name)
         if node is self._nodes.get(node.name):
             if self._refusals is None:
                 self._refusals = self.engine.start_cycle(self._pod).reasons(table.ordered)
@@ -381,8 +381,8 @@ class EngineJudge:
         try:
             return self._with_nominated(node.name), self._disliked(table.row_of[node.name])
         finally:
-            if known is not None:
-                table.put_node(with_room(known, self._names))
+            if original is not None:
+                table.put_node(with_room(original, self._names))
             else:
                 table.remove_node(node.name)
 

@@ -212,24 +212,24 @@ def document(
     Of two results for unknown gates, the second is in `otherwise`.
     """
     (gates, explanations), *others = answers
-    found: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}
-    found["pods"] = _pods(explanations, through_operator)
+    report: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}
+    report["pods"] = _pods(explanations, through_operator)
     for gates, explanations in others:
-        found["otherwise"] = {
+        report["otherwise"] = {
             "featureGates": str(gates),
             "pods": _pods(explanations, through_operator),
         }
-    return found
+    return report
 
 
 def _pods(
     explanations: Iterable[Explanation], through_operator: Sequence[Sequence[Any]]
 ) -> list[dict[str, Any]]:
-    found = [explanation.data() for explanation in explanations]
-    for pod, lowered in zip(found, through_operator, strict=False):
+    pods = [explanation.data() for explanation in explanations]
+    for pod, lowered in zip(pods, through_operator, strict=False):
         if lowered:
             pod["throughOperator"] = list(lowered)
-    return found
+    return pods
 
 
 def _group(group: Group) -> dict[str, Any]:

@@ -175,14 +175,14 @@ def find_fix(case: Case) -> Fix | None:
 
 def _alternatives(case: Case, edits: Edits, group: Group) -> Iterator[Edits]:
     """Yield other changes for the same nodes, each tried, none of them one that is enough and more besides."""
-    found = [edits]
+    distinct = [edits]
     for _, other in case.plan(group)[: 4 * _MOST_ALTERNATIVES]:
-        if len(found) > _MOST_ALTERNATIVES:
+        if len(distinct) > _MOST_ALTERNATIVES:
             return
         if not _includes(other, edits) and case.helps(other):
             part = case.smallest(other)
-            if not any(_includes(part, each) for each in found):
-                found.append(part)
+            if not any(_includes(part, each) for each in distinct):
+                distinct.append(part)
                 yield part
 
 

@@ -41,8 +41,8 @@ def observed(subject: Subject, pod: Pod, world: World) -> Observed:
     """Return what the cluster says of a stored pod, or of a workload it has."""
     if subject.kind == "Pod" and subject.stored:
         return observed_pod(pod, world)
-    found = [*_failures(subject, world)]
-    return Observed(tuple(dict.fromkeys(found)), bool(found))
+    failures = [*_failures(subject, world)]
+    return Observed(tuple(dict.fromkeys(failures)), bool(failures))
 
 
 def observed_pod(pod: Pod, world: World) -> Observed:

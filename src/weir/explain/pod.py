@@ -107,10 +107,10 @@ def _replicas(
 
 def _failing(nodes: Iterable[NodeVerdict]) -> tuple[Reason, ...]:
     """Return what ends the attempt though some node would take the pod: a filter that fails on another."""
-    found = (
+    failing = (
         each for verdict in nodes for each in verdict.reasons if isinstance(each, OtherReason) and each.fails
     )
-    return tuple(islice(found, 1))
+    return tuple(islice(failing, 1))
 
 
 def _held(blockers: Iterable[Reason]) -> bool:
@@ -173,12 +173,12 @@ def group(verdicts: Iterable[NodeVerdict]) -> list[Group]:
     groups: dict[tuple[Any, ...], list[NodeVerdict]] = {}
     for verdict in verdicts:
         groups.setdefault(verdict.group, []).append(verdict)
-    found = []
+    result = []
     for members in groups.values():
         if any(isinstance(reason, TooFew) for reason in members[0].reasons):
             members = sorted(members, key=_missing)
-        found.append(Group(members[0], tuple(verdict.node for verdict in members)))
-    return found
+        result.append(Group(members[0], tuple(verdict.node for verdict in members)))
+    return result
 
 
 def _missing(verdict: NodeVerdict) -> float:

@@ -29,12 +29,12 @@ class Spot(NamedTuple):
 
 def merged(groups: Sequence[Group]) -> list[Group]:
     """Return *groups* with those put together that differ only in one number or version; the closest speaks."""
-    found: dict[Any, list[Group]] = {}
+    by_row: dict[Any, list[Group]] = {}
     for number, group in enumerate(groups):
-        found.setdefault(_alike(group) or number, []).append(group)
+        by_row.setdefault(_alike(group) or number, []).append(group)
     return [
         Group(alike[0].verdict, tuple(name for each in alike for name in each.nodes), _values(alike))
-        for alike in found.values()
+        for alike in by_row.values()
     ]
 
 
@@ -44,7 +44,7 @@ def range_sentences(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         for taint in _taints(group):
             effects.setdefault(taint.key, set()).add(taint.effect)
-    differing = frozenset(key for key, found in effects.items() if len(found) > 1)
+    differing = frozenset(key for key, different in effects.items() if len(different) > 1)
     return [_range_sentence(group, differing) for group in groups]
 
 
@@ -53,12 +53,12 @@ def _taints(group: Group) -> list[Taint]:
 
 
 def _range_sentence(group: Group, differing: Collection[str]) -> str:
-    said = _with_effects(group, node_sentence(group.verdict), differing)
+    sentence = _with_effects(group, node_sentence(group.verdict), differing)
     if len(group.values) < 2:
-        return said
+        return sentence
     spot = _spot(group)
     assert spot is not None
-    return _named(spot.key, spot.value).sub(f"{spot.key} {group.values[0]}–{group.values[-1]}", said)
+    return _named(spot.key, spot.value).sub(f"{spot.key} {group.values[0]}–{group.values[-1]}", sentence)
 
 
 def _named(key: str, value: str) -> re.Pattern[str]:
@@ -120,8 +120,8 @@ def _spots(reason: Reason) -> Iterator[Spot]:
     match reason:
         case UntoleratedTaint(taint, _):
             yield Spot("taint", taint.key, taint.value)
-        case WrongLabel(key, _, found) if found is not None:
-            yield Spot("label", key, found)
+        case WrongLabel(key, _, value) if value is not None:
+            yield Spot("label", key, value)
         case UnmetAffinity(terms):
             for unmet in (each for term in terms for each in term.unmet):
                 if unmet.field == "matchExpressions" and unmet.found is not None:
@@ -138,7 +138,7 @@ def _order(value: str) -> tuple[str, Any] | None:
 
 
 def _values(groups: Sequence[Group]) -> tuple[str, ...]:
-    found = {
+    order_of = {
         spot.value: order for group in groups if (spot := _spot(group)) and (order := _order(spot.value))
     }
-    return tuple(sorted(found, key=lambda value: found[value][1]))
+    return tuple(sorted(order_of, key=lambda value: order_of[value][1]))

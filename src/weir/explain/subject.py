@@ -144,12 +144,12 @@ class Subject:
 
     def _claim_templates(self) -> list[dict[str, Any]]:
         spec = self.document.get("spec")
-        found = (
+        templates = (
             spec.get("volumeClaimTemplates")
             if self.kind == "StatefulSet" and isinstance(spec, dict)
             else None
         )
-        named = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        named = [each for each in templates if isinstance(each, dict)] if isinstance(templates, list) else []
         return [each | {"name": (each.get("metadata") or {}).get("name")} for each in named]
 
     def claim_templates(self, number: int) -> dict[str, Any]:
@@ -162,8 +162,8 @@ class Subject:
             own = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
         except msgspec.ValidationError:
             return spec  # reported when the pod is decoded
-        found = daemon_tolerations(own, host_network=bool(spec.get("hostNetwork")))
-        return {**spec, "tolerations": msgspec.to_builtins(found)}
+        tolerations = daemon_tolerations(own, host_network=bool(spec.get("hostNetwork")))
+        return {**spec, "tolerations": msgspec.to_builtins(tolerations)}
 
     def edited(self) -> tuple[Subject, dict[str, Any]]:
         """Return a copy of this subject and, to be changed in place, the pod spec inside the copy."""

@@ -35,9 +35,9 @@ class NodeVerdict:
         if not self.reasons:
             return ()
         first = min(self.reasons, key=lambda reason: FILTERS.index(reason.plugin)).plugin
-        found = tuple(reason for reason in self.reasons if reason.plugin == first)
+        reasons = tuple(reason for reason in self.reasons if reason.plugin == first)
         # Shortages and volumes are all reported; every other filter stops at the first thing it finds.
-        return found if first in ("NodeResourcesFit", "VolumeBinding") else found[:1]
+        return reasons if first in ("NodeResourcesFit", "VolumeBinding") else reasons[:1]
 
     @property
     def reported_reasons(self) -> tuple[Reason, ...]:

@@ -101,10 +101,10 @@ def _expression(attempt: Attempt) -> str:
     if attempt.outcome is Outcome.GATE_OFF:
         expression = short(attempt.toleration.expression, 80)
         return f"{expression} (not evaluated, feature gate {TOLERATION_CEL} is off)"
-    said = short(attempt.deciding or attempt.toleration.expression, 80)
+    expression_text = short(attempt.deciding or attempt.toleration.expression, 80)
     if attempt.outcome is Outcome.EXPRESSION_FAILED:
-        return f"{said} (fails: {short(attempt.error, 80)})"
-    return f"{said} (false)"
+        return f"{expression_text} (fails: {short(attempt.error, 80)})"
+    return f"{expression_text} (false)"
 
 
 def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
@@ -148,26 +148,26 @@ def unmet(unmet: Unmet) -> str:
         if unmet.found is not None
         else f"no label {requirement.key}"
     )
-    said = f"{has}, needs {requires(requirement)}"
+    sides = f"{has}, needs {requires(requirement)}"
     if unmet.match is Match.NOT_GREATER and (trap := _prerelease_trap(unmet.found, requirement.values)):
-        return f"{said}: {trap}"
+        return f"{sides}: {trap}"
     match unmet.match:
         case Match.NOT_AN_INTEGER:
-            return f"{said}: not an integer"
+            return f"{sides}: not an integer"
         case Match.NOT_A_VERSION:
-            return f"{said}: not a version"
+            return f"{sides}: not a version"
         case Match.UNREADABLE:
-            return f"{said}: this requirement cannot be read, so its term matches no node"
+            return f"{sides}: this requirement cannot be read, so its term matches no node"
         case Match.GATE_OFF:
             comparison = find_in_affinity(requirement.operator)
             gate = comparison.affinity_gate if comparison is not None else ""
-            return f"{said}: not compared, feature gate {gate} is off"
-    return said
+            return f"{sides}: not compared, feature gate {gate} is off"
+    return sides
 
 
-def _prerelease_trap(found: str | None, values: Sequence[str] | None) -> str:
+def _prerelease_trap(label: str | None, values: Sequence[str] | None) -> str:
     """Return why a version that looks equal or newer counts as older, or "" when it does not look so."""
-    version, limit = find_tolerant(found or ""), find_tolerant((values or ("",))[0])
+    version, limit = find_tolerant(label or ""), find_tolerant((values or ("",))[0])
     if version is None or limit is None or not version.prerelease or limit.prerelease:
         return ""
     if (version.major, version.minor, version.patch) != (limit.major, limit.minor, limit.patch):
@@ -175,14 +175,14 @@ def _prerelease_trap(found: str | None, values: Sequence[str] | None) -> str:
     return f"its suffix makes it a prerelease, below {limit}"
 
 
-def terms(found: Sequence[UnmetTerm]) -> str:
+def terms(unmet_terms: Sequence[UnmetTerm]) -> str:
     """Return what the terms lack; alternatives are joined with "or else"."""
-    if not found:
+    if not unmet_terms:
         return "it has no terms, which matches no node"
-    said = []
-    for term in found:
-        said.append(" and ".join(map(unmet, term.unmet)) or "an empty term, which matches no node")
-    return ", or else ".join(dict.fromkeys(said))
+    sentences = []
+    for term in unmet_terms:
+        sentences.append(" and ".join(map(unmet, term.unmet)) or "an empty term, which matches no node")
+    return ", or else ".join(dict.fromkeys(sentences))
 
 
 # ── everything ───────────────────────────────────────────────────────────────────────────────────
@@ -195,8 +195,8 @@ def sentence(reason: Reason) -> str:
             return untolerated_taint(reason)
         case Cordoned():
             return "cordoned: takes no new pods"
-        case WrongLabel(key, wanted, found):
-            has = f"no label {key}" if found is None else f"{key}={short(found, 40)}"
+        case WrongLabel(key, wanted, value):
+            has = f"no label {key}" if value is None else f"{key}={short(value, 40)}"
             return f"{has}, needs {short(wanted, 40)}"
         case UnmetAffinity():
             return terms(reason.terms)
@@ -238,15 +238,17 @@ def sentence(reason: Reason) -> str:
             return f"{driver} can attach {counted(limit, 'volume')} there, {attached} attached"
         case DriverMissing(driver):
             return f"the CSI driver {driver} is not installed there"
-        case WrongVolumeZone(volume, key, wanted, found):
-            return f"volume {volume} is in {key}={wanted}, the node in {found or 'none'}"
+        case WrongVolumeZone(volume, key, wanted, value):
+            return f"volume {volume} is in {key}={wanted}, the node in {value or 'none'}"
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
         case Over():
             return f"{reason.message()}, so nobody places it"
         case UnreadablePreference():
-            said = listed(tuple(f"{each.key} {requires(each)}" for each in reason.requirements), 3)
-            return f"the scheduler cannot choose between nodes by the preference {said}: not an integer"
+            preferences = listed(tuple(f"{each.key} {requires(each)}" for each in reason.requirements), 3)
+            return (
+                f"the scheduler cannot choose between nodes by the preference {preferences}: not an integer"
+            )
         case Refused(errors):
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             return f"the API server would refuse it: {short(errors[0], 300)}{more}"
@@ -264,17 +266,17 @@ def _skewed(reason: TooSkewed) -> str:
 def no_devices(reason: NoDevices, most: int = 3) -> str:
     """Return what is in the way of every device: taints with their origin first, then the rest counted."""
     tainted = [one for one in reason.refusals if one.taints]
-    said = [f"{one.device}: {_taints(one.taints)}" for one in tainted[:most]]
+    parts = [f"{one.device}: {_taints(one.taints)}" for one in tainted[:most]]
     if len(tainted) > most:
-        said.append(f"{counted(len(tainted) - most, 'more tainted device')}")
+        parts.append(f"{counted(len(tainted) - most, 'more tainted device')}")
     others = Counter(one.refusal for one in reason.refusals if not one.taints)
     if short := _too_few_devices(reason.refusals):
-        said.append(short)
+        parts.append(short)
         del others[Refusal.LEFT_OVER]
-    said += [f"{counted(number, 'device')}: {refusal.value}" for refusal, number in others.items()]
+    parts += [f"{counted(number, 'device')}: {refusal.value}" for refusal, number in others.items()]
     if not reason.refusals:
-        said = [] if reason.text != CANNOT_ALLOCATE else ["no device of any class there"]
-    return f"{reason.text.removeprefix('node(s) ')}" + (f" ({'; '.join(said)})" if said else "")
+        parts = [] if reason.text != CANNOT_ALLOCATE else ["no device of any class there"]
+    return f"{reason.text.removeprefix('node(s) ')}" + (f" ({'; '.join(parts)})" if parts else "")
 
 
 def _too_few_devices(refusals: Sequence[DeviceRefusal]) -> str:
@@ -307,8 +309,8 @@ def _origin(taint: TrackedTaint) -> str:
 def _tied(reason: ClaimTied) -> str:
     if not reason.taints:
         return "an allocated claim can only be used elsewhere"
-    said = [f"claim {claim}: {taint.taint} of {_origin(taint)}" for claim, taint in reason.taints]
-    return f"pods have to leave the devices of an allocated claim ({'; '.join(said)})"
+    taints = [f"claim {claim}: {taint.taint} of {_origin(taint)}" for claim, taint in reason.taints]
+    return f"pods have to leave the devices of an allocated claim ({'; '.join(taints)})"
 
 
 def _too_few(reason: TooFew) -> str:
@@ -335,10 +337,10 @@ def node_sentence(verdict: NodeVerdict) -> str:
     """Return one node's verdict as one line."""
     if verdict.reasons:
         return "; ".join(map(sentence, verdict.reported_reasons))
-    said = ["fits"]
+    parts = ["fits"]
     if text := stay_sentence(verdict.stay):
-        said.append(text)
-    said += [f"but {text}" for text in verdict.devices_leave]
+        parts.append(text)
+    parts += [f"but {text}" for text in verdict.devices_leave]
     if verdict.disliked:
-        said.append(f"would rather not: {', '.join(map(taint_name, verdict.disliked))}")
-    return "; ".join(said)
+        parts.append(f"would rather not: {', '.join(map(taint_name, verdict.disliked))}")
+    return "; ".join(parts)

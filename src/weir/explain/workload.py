@@ -82,8 +82,8 @@ def wanted_replicas(document: Mapping[str, Any], kind: str) -> int:
     if kind == "Job":
         most = [n for n in (spec.get("parallelism"), spec.get("completions")) if isinstance(n, int)]
         return max(min(most, default=1), 0)
-    found = spec.get("replicas")
-    return found if kind in _REPLICATED and isinstance(found, int) else 1
+    replicas = spec.get("replicas")
+    return replicas if kind in _REPLICATED and isinstance(replicas, int) else 1
 
 
 def place_replicas(
@@ -98,15 +98,15 @@ def place_replicas(
         return None
     there = list(owned_pods(subject, world))
     running = [pod for pod in there if pod.spec.node_name]
-    known = subject.stored or subject.in_cluster
+    in_cluster = subject.stored or subject.in_cluster
     if wanted <= 1 and not running:
         return None
-    rolls = bool(running) and not known and _rolls(subject)
+    rolls = bool(running) and not in_cluster and _rolls(subject)
     if not fits and not rolls:
         return None
     waiting = [pod for pod in there if not pod.spec.node_name]
     rows = _Rows(subject, admitted, world.overlay(without=waiting), gates)
-    if known:
+    if in_cluster:
         return rows.fill(wanted, len(running))
     if rolls and subject.kind == "StatefulSet":
         return rows.roll_down(wanted, running)
@@ -288,12 +288,12 @@ class _Rows:
 
     def _quota_room(self) -> tuple[int, str]:
         """Return how many such pods the namespace's quotas leave room for, and what is said about one more."""
-        room, said = 10**9, ""
+        room, message = 10**9, ""
         document = dict(self._admitted.document)
         reader = Admission(self._world, self._gates).reader
         quotas = reader.list_now(RESOURCE_QUOTAS, self._subject.namespace)
         if not quotas or not document:
-            return room, said
+            return room, message
         usage = usage_of(PODS, document)
         pods = [
             msgspec.to_builtins(pod)
@@ -316,8 +316,10 @@ class _Rows:
                 if left < room:
                     quota_name = (quota.get("metadata") or {}).get("name")
                     room = left
-                    said = f"exceeded quota: {quota_name}, requested: {name}={each}, limited: {name}={hard}"
-        return room, said
+                    message = (
+                        f"exceeded quota: {quota_name}, requested: {name}={each}, limited: {name}={hard}"
+                    )
+        return room, message
 
 
 def _rolls(subject: Subject) -> bool:
@@ -331,13 +333,13 @@ def _rolls(subject: Subject) -> bool:
 def _rolling_update(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a StatefulSet or a DaemonSet says about its rolling update."""
     strategy = (document.get("spec") or {}).get("updateStrategy") or {}
-    found = strategy.get("rollingUpdate")
-    return found if isinstance(found, dict) else {}
+    settings = strategy.get("rollingUpdate")
+    return settings if isinstance(settings, dict) else {}
 
 
 def _number(part: Any, name: str) -> int:
-    found = part.get(name) if isinstance(part, dict) else None
-    return found if isinstance(found, int) else 0
+    number = part.get(name) if isinstance(part, dict) else None
+    return number if isinstance(number, int) else 0
 
 
 def _ordinal(pod: Pod) -> int:

@@ -82,26 +82,26 @@ def lint(
 
 def _policies(policies: Iterable[Document], beside: Iterable[Document]) -> PolicyFiles | None:
     """Return the policies to judge by, None without any: expressions are compiled only for who asks."""
-    found = [item.value for document in policies for item in document.items()]
-    if not found:
+    documents = [item.value for document in policies for item in document.items()]
+    if not documents:
         return None
     from weir.compat.policies.files import PolicyFiles
 
-    return PolicyFiles(found, (item.value for item in beside))
+    return PolicyFiles(documents, (item.value for item in beside))
 
 
 def either(off: Sequence[Finding], on: Sequence[Finding], gates: Sequence[str]) -> list[Finding]:
     """Return the findings with *gates* on and off, if unknown; what only one has says so."""
     names, plural = " and ".join(gates), "are" if len(gates) > 1 else "is"
-    found = [one for one in off if one in on]
+    findings = [one for one in off if one in on]
     for state, own, other in (("off", off, on), ("on", on, off)):
         doubt = f"if {names} {plural} {state} in the cluster (not known): "
-        found += [replace(one, message=doubt + one.message) for one in own if one not in other]
-    return sorted(found, key=_order)
+        findings += [replace(one, message=doubt + one.message) for one in own if one not in other]
+    return sorted(findings, key=_order)
 
 
-def _order(found: Finding) -> tuple[str, int, int, str]:
-    return found.file, found.line, found.column, found.rule.code
+def _order(finding: Finding) -> tuple[str, int, int, str]:
+    return finding.file, finding.line, finding.column, finding.rule.code
 
 
 def _check(
@@ -190,8 +190,8 @@ def named_rules(names: Iterable[str]) -> list[Rule]:
         if not name:
             continue
         if name.casefold() not in by_name:
-            known = ", ".join(f"{rule.code} ({rule.name})" for rule in RULES)
-            raise UnknownRule(f"unknown rule {name!r}; the rules are {known}")
+            names_of_rules = ", ".join(f"{rule.code} ({rule.name})" for rule in RULES)
+            raise UnknownRule(f"unknown rule {name!r}; the rules are {names_of_rules}")
         chosen.append(by_name[name.casefold()])
     return chosen
 
@@ -199,7 +199,9 @@ def named_rules(names: Iterable[str]) -> list[Rule]:
 def apply_edits(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
     """Return *text* with the edits of *findings*, and how many were applied."""
     begins = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    by_place = {(found.line, found.column): found.edit for found in reversed(list(findings)) if found.edit}
+    by_place = {
+        (finding.line, finding.column): finding.edit for finding in reversed(list(findings)) if finding.edit
+    }
     edits: list[TextEdit] = []
     for (line, column), edit in sorted(by_place.items(), key=lambda each: each[0]):
         if not 1 <= line < len(begins):

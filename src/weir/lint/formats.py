@@ -51,7 +51,7 @@ class Run:
 
     def count(self, severity: Severity) -> int:
         """Return how many findings there are of a severity, shown or not."""
-        return sum(found.severity is severity for found in (*self.findings, *self.hidden))
+        return sum(finding.severity is severity for finding in (*self.findings, *self.hidden))
 
 
 def plain(text: str, style: str) -> str:
@@ -64,24 +64,28 @@ def plain(text: str, style: str) -> str:
 
 def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = False) -> Iterator[str]:
     """Yield text lines: position and message; unless *quiet*, the source line with a caret, and the fix."""
-    for found in findings:
-        at = f"{found.file}:{found.line}:{found.column}:" if found.line else f"{found.file} {found.field}:"
+    for finding in findings:
+        at = (
+            f"{finding.file}:{finding.line}:{finding.column}:"
+            if finding.line
+            else f"{finding.file} {finding.field}:"
+        )
         place = paint(at, "bold")
-        severity = paint(found.severity.value, found.severity.value)
-        message, *shown = _COMPILER_LINES.split(found.message)
-        yield f"{place} {severity} {found.rule.code}: {message}"
+        severity = paint(finding.severity.value, finding.severity.value)
+        message, *shown = _COMPILER_LINES.split(finding.message)
+        yield f"{place} {severity} {finding.rule.code}: {message}"
         if quiet:
             continue
         yield from (f"   {line}" for line in shown)
-        if found.source.strip():
-            number = str(found.line)
-            yield f" {number} | {printable(found.source.expandtabs(_TAB))}"
-            caret = "^" * max(1, min(found.width, len(found.source) - found.column + 1))
-            before = printable(found.source[: found.column - 1].expandtabs(_TAB))
+        if finding.source.strip():
+            number = str(finding.line)
+            yield f" {number} | {printable(finding.source.expandtabs(_TAB))}"
+            caret = "^" * max(1, min(finding.width, len(finding.source) - finding.column + 1))
+            before = printable(finding.source[: finding.column - 1].expandtabs(_TAB))
             indent = "".join(map(_blank, before))
-            yield f" {' ' * len(number)} | {indent}{paint(caret, found.severity.value)}"
-        if found.fix:
-            yield f"   {paint('fix:', 'bold')} {found.fix}"
+            yield f" {' ' * len(number)} | {indent}{paint(caret, finding.severity.value)}"
+        if finding.fix:
+            yield f"   {paint('fix:', 'bold')} {finding.fix}"
 
 
 def _blank(char: str) -> str:
@@ -91,7 +95,7 @@ def _blank(char: str) -> str:
 
 def statistics(run: Run) -> Iterator[str]:
     """Yield how often each rule found something, most often first; what is not shown is counted too."""
-    counts = Counter((found.rule.code, found.severity) for found in (*run.findings, *run.hidden))
+    counts = Counter((each.rule.code, each.severity) for each in (*run.findings, *run.hidden))
     names = {rule.code: rule.name for rule in RULES}
     for (code, severity), number in sorted(counts.items(), key=lambda item: (-item[1], item[0][0])):
         yield f"{number:>6}  {code}  {severity.value:<7}  {names[code]}"
@@ -106,7 +110,7 @@ def summary(run: Run) -> str:
         looked += f", {run.not_checked} not checked: unknown kinds"
     line = f"{', '.join(words) if words else 'no findings'} ({looked})"
     if run.hidden:
-        lowest = max((found.severity for found in run.hidden), key=lambda each: each.weight)
+        lowest = max((finding.severity for finding in run.hidden), key=lambda each: each.weight)
         line += f"; {len(run.hidden)} not shown: --level {lowest.value}"
     return line
 
@@ -124,7 +128,7 @@ def as_json(run: Run) -> str:
         "schema": JSON_SCHEMA,
         "featureGates": run.gates,
         "gates": dict(run.known_gates),
-        "findings": [_as_object(found) for found in run.findings],
+        "findings": [_as_object(finding) for finding in run.findings],
         "summary": {
             **{severity.value: run.count(severity) for severity in Severity},
             "objects": run.objects,
@@ -135,25 +139,25 @@ def as_json(run: Run) -> str:
     return printable_json(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _as_object(found: Finding) -> dict[str, Any]:
+def _as_object(finding: Finding) -> dict[str, Any]:
     return {
-        "code": found.rule.code,
-        "name": found.rule.name,
-        "severity": found.severity.value,
-        "file": found.file,
-        "line": found.line,
-        "column": found.column,
-        "object": found.object,
-        "field": found.field,
-        "message": found.message,
-        "fix": found.fix,
-        "fixable": found.edit is not None,
+        "code": finding.rule.code,
+        "name": finding.rule.name,
+        "severity": finding.severity.value,
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "object": finding.object,
+        "field": finding.field,
+        "message": finding.message,
+        "fix": finding.fix,
+        "fixable": finding.edit is not None,
     }
 
 
 def sarif(run: Run, version: str) -> str:
     """Return the findings as SARIF 2.1.0, which code hosts show beside the lines."""
-    rules = [rule for rule in RULES if any(found.rule is rule for found in run.findings)]
+    rules = [rule for rule in RULES if any(finding.rule is rule for finding in run.findings)]
     document = {
         "tool": {
             "driver": {
@@ -163,7 +167,7 @@ def sarif(run: Run, version: str) -> str:
                 "rules": [_sarif_rule(rule) for rule in rules],
             }
         },
-        "results": [_sarif_result(found, rules) for found in run.findings],
+        "results": [_sarif_result(finding, rules) for finding in run.findings],
         "properties": {"objects": run.objects, "notChecked": run.not_checked, "featureGates": run.gates},
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -182,27 +186,30 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _sarif_result(found: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
-    line, column = max(found.line, 1), max(found.column, 1)  # of a live object there is only the beginning
-    region = {"startLine": line, "startColumn": column, "endColumn": column + found.width}
-    location = {"physicalLocation": {"artifactLocation": {"uri": found.file}, "region": region}}
+def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
+    line, column = (
+        max(finding.line, 1),
+        max(finding.column, 1),
+    )  # of a live object there is only the beginning
+    region = {"startLine": line, "startColumn": column, "endColumn": column + finding.width}
+    location = {"physicalLocation": {"artifactLocation": {"uri": finding.file}, "region": region}}
     return {
-        "ruleId": found.rule.code,
-        "ruleIndex": rules.index(found.rule),
-        "level": _SARIF_LEVELS[found.severity],
-        "message": {"text": f"{found.message}\nFix: {found.fix}" if found.fix else found.message},
+        "ruleId": finding.rule.code,
+        "ruleIndex": rules.index(finding.rule),
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": f"{finding.message}\nFix: {finding.fix}" if finding.fix else finding.message},
         "locations": [location],
     }
 
 
 def github(run: Run) -> Iterator[str]:
     """Yield the findings as workflow commands, which GitHub shows beside the lines of a pull request."""
-    for found in run.findings:
-        message = f"{found.message} (fix: {found.fix})" if found.fix else found.message
-        place = {"file": found.file, "line": max(found.line, 1), "col": max(found.column, 1)}
-        place["title"] = f"{found.rule.code} {found.rule.name}"
+    for finding in run.findings:
+        message = f"{finding.message} (fix: {finding.fix})" if finding.fix else finding.message
+        place = {"file": finding.file, "line": max(finding.line, 1), "col": max(finding.column, 1)}
+        place["title"] = f"{finding.rule.code} {finding.rule.name}"
         values = ",".join(f"{key}={_escaped(str(value), ',:')}" for key, value in place.items())
-        yield f"::{_GITHUB_LEVELS[found.severity]} {values}::{_escaped(message)}"
+        yield f"::{_GITHUB_LEVELS[finding.severity]} {values}::{_escaped(message)}"
     if run.not_checked:
         yield f"::notice title=weir lint::{_counted(run.not_checked, 'object')} not checked: unknown kinds"
 
@@ -216,9 +223,9 @@ def _escaped(text: str, more: str = "") -> str:
 def junit(run: Run) -> str:
     """Return the findings as a JUnit report: one case a file, failed when it has an error or warning."""
     by_file: dict[str, list[Finding]] = {file: [] for file in run.files}
-    for found in run.findings:
-        by_file.setdefault(found.file, []).append(found)
-    failing = {file for file, own in by_file.items() if any(found.severity.fails for found in own)}
+    for finding in run.findings:
+        by_file.setdefault(finding.file, []).append(finding)
+    failing = {file for file, own in by_file.items() if any(finding.severity.fails for finding in own)}
     suite = ElementTree.Element(
         "testsuite", name="weir lint", tests=str(len(by_file)), failures=str(len(failing))
     )
@@ -227,13 +234,13 @@ def junit(run: Run) -> str:
         ElementTree.SubElement(properties, "property", name=name, value=str(number))
     for file, own in by_file.items():
         case = ElementTree.SubElement(suite, "testcase", classname="weir.lint", name=printable(file))
-        problems = [found for found in own if found.severity.fails]
+        problems = [finding for finding in own if finding.severity.fails]
         if problems:
             failure = ElementTree.SubElement(
                 case, "failure", type=problems[0].rule.code, message=printable(problems[0].message)
             )
             failure.text = "\n".join(map(printable, text(problems)))
-        if notes := [found for found in own if not found.severity.fails]:
+        if notes := [finding for finding in own if not finding.severity.fails]:
             ElementTree.SubElement(case, "system-out").text = "\n".join(map(printable, text(notes)))
     root = ElementTree.Element("testsuites")
     root.append(suite)

@@ -72,12 +72,12 @@ class Troubles:
     @classmethod
     def of(cls, documents: Iterable[Document], now: datetime) -> Troubles:
         """Return what *documents* (workloads, pods, events) tell at *now*."""
-        found, cluster = cls(), _Cluster(documents)
-        found._read_events(cluster, now)
-        found._read_conditions(cluster)
-        found._read_pods(cluster, now)
-        found._read_waiting(cluster)
-        return found
+        troubles, cluster = cls(), _Cluster(documents)
+        troubles._read_events(cluster, now)
+        troubles._read_conditions(cluster)
+        troubles._read_pods(cluster, now)
+        troubles._read_waiting(cluster)
+        return troubles
 
     def _read_conditions(self, cluster: _Cluster) -> None:
         for name, document in cluster.workloads.items():
@@ -85,13 +85,13 @@ class Troubles:
                 failing = condition.get("type") == "ReplicaFailure" and condition.get("status") == "True"
                 uncreated = condition.get("reason") == "ReplicaSetCreateError"
                 if failing or uncreated:
-                    known = self.refused.get(cluster.top(name))
-                    times = known.times if known is not None else 0
+                    refusal = self.refused.get(cluster.top(name))
+                    times = refusal.times if refusal is not None else 0
                     self.refused[cluster.top(name)] = Refusal(str(condition.get("message", "")), times)
 
     def _read_events(self, cluster: _Cluster, now: datetime) -> None:
         last: dict[Name, dict[str, datetime]] = {}
-        told: dict[Name, Refusal] = {}
+        latest: dict[Name, Refusal] = {}
         lost: dict[tuple[Name, str], _Losses] = {}
         for event in cluster.events:
             about, reason, at = _about(event), str(event.get("reason", "")), _when(event)
@@ -102,14 +102,14 @@ class Troubles:
                 times[reason] = max(at, times.get(reason, at))
                 if reason == "FailedCreate" and now - at <= RECENT:
                     message = str(event.get("message", "")).removeprefix("Error creating: ")
-                    told[about] = Refusal(message, _count(event))
+                    latest[about] = Refusal(message, _count(event))
             owner = about if reason == "FailedDaemonPod" else cluster.owner_of(about)
             losing = reason == "FailedDaemonPod" or REJECTED.fullmatch(reason)
             cancelled = str(event.get("message", "")).startswith("Cancelling deletion")
             if owner is not None and losing and not cancelled:
                 losses = lost.setdefault((cluster.top(owner), reason), _Losses(at))
                 losses.add(_count(event), at, str(event.get("message", "")))
-        for name, refusal in told.items():
+        for name, refusal in latest.items():
             times = last[name]
             over = times.get("SuccessfulCreate", times["FailedCreate"]) > times["FailedCreate"]
             if name in cluster.workloads and not over and not cluster.is_whole(name):
@@ -151,12 +151,12 @@ class Troubles:
             message = _unplaced(status, events.get(_name(pod), ""))
             if message:
                 owner = cluster.owner_of(_name(pod)) or _name(pod)
-                known = self.waiting.get(cluster.top(owner), Waiting(0, message))
-                self.waiting[cluster.top(owner)] = Waiting(known.pods + 1, known.message)
+                earlier = self.waiting.get(cluster.top(owner), Waiting(0, message))
+                self.waiting[cluster.top(owner)] = Waiting(earlier.pods + 1, earlier.message)
 
     def _note(self, name: Name, loop: Loop) -> None:
-        known = self.loops.get(name)
-        if known is None or known.pods < loop.pods:
+        noted = self.loops.get(name)
+        if noted is None or noted.pods < loop.pods:
             self.loops[name] = loop
 
 
@@ -194,9 +194,9 @@ class _Cluster:
 
     def owner_of(self, pod: Name) -> Name | None:
         """Return the workload that made a pod, by what the pod says or else by its name."""
-        found = self._pods.get(pod)
-        if found is not None:
-            return _controller(found)
+        document = self._pods.get(pod)
+        if document is not None:
+            return _controller(document)
         _, namespace, name = pod
         for pattern, kinds in (
             (_GENERATED, ("ReplicaSet", "DaemonSet", "Job", "ReplicationController")),
@@ -292,8 +292,8 @@ def _when(event: Document) -> datetime | None:
 
 
 def _count(event: Document) -> int:
-    found = (event.get("series") or {}).get("count") or event.get("count") or 1
-    return found if isinstance(found, int) else 1
+    count = (event.get("series") or {}).get("count") or event.get("count") or 1
+    return count if isinstance(count, int) else 1
 
 
 def _time(text: Any) -> datetime | None:

@@ -145,11 +145,11 @@ class Subject:
     @cached_property
     def requirements(self) -> list[tuple[Path, NodeSelectorRequirement]]:
         """Every matchExpressions requirement of node affinity, of pods and of volumes, with its path."""
-        found: list[tuple[Path, NodeSelectorRequirement]] = []
+        requirements: list[tuple[Path, NodeSelectorRequirement]] = []
         for path, term in self._terms():
             entries = mapping(term).get("matchExpressions")
-            found += _read_list(NodeSelectorRequirement, entries, (*path, "matchExpressions"))
-        return found
+            requirements += _read_list(NodeSelectorRequirement, entries, (*path, "matchExpressions"))
+        return requirements
 
     def _terms(self) -> Iterator[tuple[Path, Any]]:
         required, preferred = (
@@ -207,8 +207,8 @@ class Facts:
             for key, value in mapping(metadata.get("labels")).items():
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
-        known = {key: frozenset(values) for key, values in labels.items()}
-        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict, stock, policies)
+        values_of = {key: frozenset(values) for key, values in labels.items()}
+        return cls(gates, tuple(taints), values_of, nodes, troubles or Troubles(), strict, stock, policies)
 
     @cached_property
     def values_by_key(self) -> Mapping[str, tuple[str, ...]]:
@@ -216,7 +216,7 @@ class Facts:
         values: dict[str, dict[str, None]] = {}
         for taint in self.taints:
             values.setdefault(taint.key, {})[taint.value] = None
-        return {key: tuple(found) for key, found in values.items()}
+        return {key: tuple(distinct) for key, distinct in values.items()}
 
     def taints_for(self, toleration: Toleration) -> list[Taint]:
         """Return the known taints that *toleration* could be about: same key and effect."""

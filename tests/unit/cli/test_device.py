@@ -16,11 +16,14 @@ import yaml
 
 from tests.golden.cluster import TOKEN, Cluster
 from weir.apiserver.transport.http import Request
+from weir.cli._device_list import fetch
 from weir.cli.main import run
 from weir.client.api import Client
 from weir.client.local import LocalTransport
+from weir.errors import Forbidden, NotFound
 from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.gates import ALL_FEATURES
+from weir.inputs.files import CannotSay
 
 DRIVER = "gpu.example.com"
 SLICE: dict[str, Any] = {
@@ -458,3 +461,25 @@ class TestUntaint:
 def test_a_selector_without_a_taint_is_asked_for_the_taint(command, last, selector, capsys):
     assert run(["device", command, selector]) == USAGE
     assert f"'{selector}' selects devices: which taint? write SELECTOR {last}" in capsys.readouterr().err
+
+
+class Refusing:
+    """A client that may not list some kinds, and whose server does not have others."""
+
+    def __init__(self, **refusals: type[Exception]) -> None:
+        self.refusals = refusals
+
+    async def pages(self, kind: Any, *_: object, **__: object) -> Any:
+        if refusal := self.refusals.get(kind.kind):
+            raise refusal("no")
+        return
+        yield
+
+
+def test_every_kind_that_may_not_be_listed_is_named_before_a_rule_is_written():
+    with pytest.raises(CannotSay, match="devicetaintrules and pods could not be read: you may not list them"):
+        asyncio.run(fetch(Refusing(Pod=Forbidden, DeviceTaintRule=Forbidden)))
+
+
+def test_a_kind_that_the_server_does_not_have_has_no_objects():
+    assert asyncio.run(fetch(Refusing(DeviceTaintRule=NotFound))) == []

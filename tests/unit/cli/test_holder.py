@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from weir.cli._holder import find_holder, hold, living_holder
+from weir.cli._data_folder import find_holder, hold, living_holder
 from weir.store.backend import Locked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from weir.explain.edits.devices import for_class, for_devices, for_tied
 from weir.explain.edits.edit import Edit
@@ -46,11 +46,8 @@ _EACH: Final = 15.0
 class ClearNodeName(Edit):
     """Let the scheduler choose the node."""
 
+    cost: ClassVar[float] = 20
     wanted: str
-
-    @property
-    def cost(self) -> float:
-        return 20
 
     def say(self) -> str:
         return f"remove nodeName ({self.wanted}) and let the scheduler choose"
@@ -63,11 +60,8 @@ class ClearNodeName(Edit):
 class Ungate(Edit):
     """Let the scheduler look at the pod."""
 
+    cost: ClassVar[float] = 5
     gates: tuple[str, ...]
-
-    @property
-    def cost(self) -> float:
-        return 5
 
     def say(self) -> str:
         return f"remove the scheduling gates {', '.join(self.gates)}"
@@ -83,51 +77,51 @@ def answers(
 
     *written* is the pod spec as written, before admission.
     """
-    found: list[tuple[Edit, ...]] = []
+    choices: list[tuple[Edit, ...]] = []
     match reason:
         case UntoleratedTaint():
-            found = [(edit,) for edit in for_taint(reason, node, pod)]
+            choices = [(edit,) for edit in for_taint(reason, node, pod)]
         case Cordoned():
-            found = [(Uncordon(node.name),)]
+            choices = [(Uncordon(node.name),)]
         case WrongLabel(key, wanted, value):
-            found = [(ChangeSelector(key, wanted, value),)]
+            choices = [(ChangeSelector(key, wanted, value),)]
             if value is not None:
-                found.append((ChangeSelector(key, wanted, None),))
+                choices.append((ChangeSelector(key, wanted, None),))
             if runtime := for_runtime_class(key, written, world):
                 own = key in (written.get("nodeSelector") or ())
-                found = [(ChangeSelector(key, wanted, None), runtime) if own else (runtime,)]
+                choices = [(ChangeSelector(key, wanted, None), runtime) if own else (runtime,)]
         case UnmetAffinity(terms):
-            found = [tuple(for_term(term)) for term in terms if term.unmet]
+            choices = [tuple(for_term(term)) for term in terms if term.unmet]
             disabled = (
                 each.requirement for term in terms for each in term.unmet if each.match is Match.GATE_OFF
             )
-            found += [(EnableGate(gate),) for gate in sorted(_affinity_gates(disabled))]
-            found = found or [(DropAffinity(),)]
+            choices += [(EnableGate(gate),) for gate in sorted(_affinity_gates(disabled))]
+            choices = choices or [(DropAffinity(),)]
         case OtherNode(wanted):
-            found = [(ClearNodeName(wanted),)]
+            choices = [(ClearNodeName(wanted),)]
         case TooFew():
-            found = [(edit,) for edit in for_shortage(reason, pod)]
+            choices = [(edit,) for edit in for_shortage(reason, pod)]
         case PortTaken():
-            found = list(for_port(reason, pod, world))
+            choices = list(for_port(reason, pod, world))
         case TooSkewed() | NoTopologyDomain() | NoPodNear() | AvoidedPodNear():
-            found = list(for_neighbours(reason))
+            choices = list(for_neighbours(reason))
         case ClaimUnusable():
-            found = list(for_claim(reason, pod, world))
+            choices = list(for_claim(reason, pod, world))
         case Gated(names):
-            found = [(Ungate(names),)]
+            choices = [(Ungate(names),)]
         case NoDevices():
-            found = list(for_devices(reason, pod, world))
+            choices = list(for_devices(reason, pod, world))
         case DeviceClaimUnusable():
-            found = list(for_class(pod, world))
+            choices = list(for_class(pod, world))
         case ClaimTied():
-            found = list(for_tied(reason))
+            choices = list(for_tied(reason))
         case UnreadablePreference(_, terms, requirements):
-            found = [(DropPreferences(terms, requirements),)]
+            choices = [(DropPreferences(terms, requirements),)]
         case Refused():
             off = tuple(EnableGate(gate) for gate in sorted(gates_used(pod)) if not gates.enabled(gate))
-            found = [off] if off else []
-            found += [(edit,) for edit in for_refusal(pod, written, world)]
-    return sorted(found, key=cost_of)
+            choices = [off] if off else []
+            choices += [(edit,) for edit in for_refusal(pod, written, world)]
+    return sorted(choices, key=cost_of)
 
 
 def cost_of(edits: Iterable[Edit]) -> float:

@@ -48,7 +48,7 @@ class ChangeRequest(Edit):
     def where(self) -> str:
         return f"request {self.request} of {self.holder} {self.key}"
 
-    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
+    def changed(self, request: DeviceSubRequest) -> DeviceSubRequest:
         """Return what is asked for once the change is made."""
         raise NotImplementedError
 
@@ -124,8 +124,8 @@ class AddDeviceToleration(ChangeRequest):
         what = f"{self.toleration.key}{value} ({self.toleration.effect})"
         return f"let {self.where} also tolerate {what} (recreate it: its spec cannot be changed)"
 
-    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
-        return msgspec.structs.replace(asked, tolerations=(*(asked.tolerations or ()), self.toleration))
+    def changed(self, request: DeviceSubRequest) -> DeviceSubRequest:
+        return msgspec.structs.replace(request, tolerations=(*(request.tolerations or ()), self.toleration))
 
 
 @dataclass(frozen=True)
@@ -146,40 +146,34 @@ class LowerCount(ChangeRequest):
     def includes(self, other: Edit) -> bool:
         return isinstance(other, LowerCount) and self.where == other.where and self.after <= other.after
 
-    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
-        return msgspec.structs.replace(asked, count=self.after)
+    def changed(self, request: DeviceSubRequest) -> DeviceSubRequest:
+        return msgspec.structs.replace(request, count=self.after)
 
 
 @dataclass(frozen=True)
 class ChangeDeviceClass(ChangeRequest):
     """Request devices of a class that exists."""
 
+    cost: ClassVar[float] = 20
     before: str
     after: str
-
-    @property
-    def cost(self) -> float:
-        return 20
 
     def say(self) -> str:
         return f"let {self.where} name the device class {self.after} instead of {self.before}, which does not exist"
 
-    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
-        if asked.device_class_name != self.before:
-            return asked
-        return msgspec.structs.replace(asked, device_class_name=self.after)
+    def changed(self, request: DeviceSubRequest) -> DeviceSubRequest:
+        if request.device_class_name != self.before:
+            return request
+        return msgspec.structs.replace(request, device_class_name=self.after)
 
 
 @dataclass(frozen=True)
 class RemoveRule(Edit):
     """Take a rule's taint off all its devices, for every pod."""
 
+    cost: ClassVar[float] = 65
     side: ClassVar[str] = "cluster"
     rule: str
-
-    @property
-    def cost(self) -> float:
-        return 65
 
     def say(self) -> str:
         return f"delete the DeviceTaintRule {self.rule}, for every pod"
@@ -208,8 +202,8 @@ def for_devices(reason: NoDevices, pod: Pod, world: World) -> Iterator[tuple[Edi
     if rules:
         yield rules
     usable = Counter((one.claim, one.request) for one in reason.refusals if one.refusal is Refusal.LEFT_OVER)
-    for holder, key, request, asked in _requests(pod, world):
-        before = asked.count or 1
+    for holder, key, request, content in _requests(pod, world):
+        before = content.count or 1
         there = max((number for (_, name), number in usable.items() if name == request), default=before)
         most = min(before - 1, there)
         for count in range(most, max(most - _MOST_COUNTS, 0), -1):
@@ -218,8 +212,8 @@ def for_devices(reason: NoDevices, pod: Pod, world: World) -> Iterator[tuple[Edi
 
 def for_class(pod: Pod, world: World) -> Iterator[tuple[Edit, ...]]:
     """Yield the nearest device class for every request that names one that does not exist."""
-    for holder, key, request, asked in _requests(pod, world):
-        name = asked.device_class_name
+    for holder, key, request, content in _requests(pod, world):
+        name = content.device_class_name
         if name and name not in world.device_classes:
             for near in get_close_matches(name, world.device_classes, n=2, cutoff=0.6):
                 yield (ChangeDeviceClass(holder, key, request, name, near),)

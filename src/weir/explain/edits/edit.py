@@ -79,12 +79,12 @@ class Edit:
         return (0,)
 
 
-def distance_between(found: str, asked: str) -> float:
+def distance_between(actual: str, threshold: str) -> float:
     """Return how far two values are apart, from 0 (equal) to 1 (not comparable, or very far)."""
     try:
-        value, limit = parse_int64(found), parse_int64(asked)
+        value, limit = parse_int64(actual), parse_int64(threshold)
     except IntegerError:
-        version, wanted = find_tolerant(found), find_tolerant(asked)
+        version, wanted = find_tolerant(actual), find_tolerant(threshold)
         if version is None or wanted is None:
             return 1.0
         parts = zip(

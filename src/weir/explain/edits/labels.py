@@ -7,7 +7,7 @@ matches nothing, so with its last requirement the whole affinity is removed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -103,9 +103,7 @@ class ChangeRequirement(Edit):
 class DropAffinity(Edit):
     """Require no node affinity at all."""
 
-    @property
-    def cost(self) -> float:
-        return 40
+    cost: ClassVar[float] = 40
 
     def say(self) -> str:
         return "remove the required node affinity, which matches no node at all"
@@ -118,16 +116,13 @@ class DropAffinity(Edit):
 class DropPreferences(Edit):
     """Drop preferences that cannot be parsed."""
 
+    cost: ClassVar[float] = 5
     terms: tuple[int, ...]
     requirements: tuple[NodeSelectorRequirement, ...]
 
-    @property
-    def cost(self) -> float:
-        return 5
-
     def say(self) -> str:
-        said = listed(tuple(f"{each.key} {requires(each)}" for each in self.requirements), 3)
-        return f"remove the preferred node affinity that cannot be read: {said}"
+        unreadable = listed(tuple(f"{each.key} {requires(each)}" for each in self.requirements), 3)
+        return f"remove the preferred node affinity that cannot be read: {unreadable}"
 
     def on_pod(self, spec: dict[str, Any]) -> None:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -158,17 +153,17 @@ def for_term(term: UnmetTerm) -> list[Edit]:
 
 
 def _for_requirement(term: int, unmet: Unmet) -> Edit:
-    requirement, found = unmet.requirement, unmet.found
+    requirement, label = unmet.requirement, unmet.found
     values: tuple[str, ...] | None = None
     match requirement.operator, unmet.match:
-        case "In", Match.OTHER_VALUE if found is not None and not check_label_value(found):
+        case "In", Match.OTHER_VALUE if label is not None and not check_label_value(label):
             # matchFields takes exactly one name.
-            values = (found,) if unmet.field == "matchFields" else (*(requirement.values or ()), found)
+            values = (label,) if unmet.field == "matchFields" else (*(requirement.values or ()), label)
         case "NotIn", Match.EXCLUDED_VALUE:
-            values = tuple(value for value in requirement.values or () if value != found) or None
-        case operator, Match.NOT_GREATER | Match.NOT_LESS | Match.OTHER_VALUE if found is not None:
+            values = tuple(value for value in requirement.values or () if value != label) or None
+        case operator, Match.NOT_GREATER | Match.NOT_LESS | Match.OTHER_VALUE if label is not None:
             comparison = find_in_affinity(operator)
-            limit = comparison.limit_for(found) if comparison is not None else ""
+            limit = comparison.limit_for(label) if comparison is not None else ""
             # Affinity's own integers are label values, so a negative threshold cannot be written.
             values = (limit,) if limit and not limit.startswith("-") else None
     return ChangeRequirement(term, unmet, values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import PREFERRED, REQUIRED
@@ -42,12 +42,9 @@ class RaiseSkew(Edit):
 class PreferSpread(Edit):
     """Spread as far as possible, instead of waiting."""
 
+    cost: ClassVar[float] = 37
     constraint: int
     topology_key: str
-
-    @property
-    def cost(self) -> float:
-        return 37
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -77,13 +74,10 @@ class PreferSpread(Edit):
 class PreferTerm(Edit):
     """Prefer what a term of the affinity between pods requires."""
 
+    cost: ClassVar[float] = 36
     part: str  #: podAffinity or podAntiAffinity
     term: int
     topology_key: str
-
-    @property
-    def cost(self) -> float:
-        return 36
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -83,6 +83,7 @@ def _is(entry: Any, toleration: Toleration) -> bool:
 class RemoveTaint(Edit):
     """Take the taint off the node, for every pod."""
 
+    cost: ClassVar[float] = 65
     side: ClassVar[str] = "node"
     node_name: str
     taint: Taint
@@ -90,10 +91,6 @@ class RemoveTaint(Edit):
     @property
     def node(self) -> str:
         return self.node_name
-
-    @property
-    def cost(self) -> float:
-        return 65
 
     def say(self) -> str:
         return f"remove the taint {self.taint} from {self.node_name}, for every pod"
@@ -111,16 +108,13 @@ class RemoveTaint(Edit):
 class Uncordon(Edit):
     """Let the node take new pods again."""
 
+    cost: ClassVar[float] = 50
     side: ClassVar[str] = "node"
     node_name: str
 
     @property
     def node(self) -> str:
         return self.node_name
-
-    @property
-    def cost(self) -> float:
-        return 50
 
     def say(self) -> str:
         return f"let {self.node_name} take new pods again"
@@ -140,12 +134,9 @@ class Uncordon(Edit):
 class EnableGate(Edit):
     """Turn a feature on in every component."""
 
+    cost: ClassVar[float] = 45
     side: ClassVar[str] = "cluster"
     gate: str
-
-    @property
-    def cost(self) -> float:
-        return 45
 
     def say(self) -> str:
         return f"turn the feature gate {self.gate} on in API server, scheduler, controllers and kubelet"

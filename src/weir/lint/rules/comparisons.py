@@ -119,11 +119,11 @@ def _judge_limit(
     taints = at_limit or [Taint(toleration.key, toleration.value, effect) for effect in effects]
     if all(find_tolerating(entries, taint, facts.gates) for taint in taints):
         return
-    known = f"a node carries exactly {taints[0]}, and " if at_limit else ""
+    evidence = f"a node carries exactly {taints[0]}, and " if at_limit else ""
     yield Problem(
         (*path, "value"),
         f"{toleration.operator} {toleration.value} means strictly {comparison.bound} {toleration.value}: "
-        f"{known}the limit itself is not tolerated",
+        f"{evidence}the limit itself is not tolerated",
         f"if the limit should be included, add {{key: {toleration.key}, operator: {comparison.scale.equal}, "
         f'value: "{toleration.value}"}}',
         Severity.WARNING if at_limit else Severity.NOTE,
@@ -170,27 +170,29 @@ def _prerelease(subject: Subject, facts: Facts) -> Iterator[Problem]:
 
 
 def _judge_prerelease(
-    path: Path, comparison: Comparison, asked: str, values: Iterable[str]
+    path: Path, comparison: Comparison, threshold: str, values: Iterable[str]
 ) -> Iterator[Problem]:
-    limit = find_tolerant(asked)
+    limit = find_tolerant(threshold)
     if limit is None:
         return
     core = limit.key[:3]
     if limit.prerelease:
         yield Problem(
             path,
-            f"{asked} is a prerelease of {'.'.join(map(str, core))}, so it is lower than that release",
+            f"{threshold} is a prerelease of {'.'.join(map(str, core))}, so it is lower than that release",
             "compare with the plain release unless the prerelease is meant",
             Severity.NOTE,
         )
         return
     suffixed = [
-        v for v in values if (found := find_tolerant(v)) and found.key[:3] == core and found.prerelease
+        v for v in values if (version := find_tolerant(v)) and version.key[:3] == core and version.prerelease
     ]
     if not suffixed:
         return
-    matches = comparison.compare_label(asked, suffixed[0])  # as all of them: below the limit
-    verdict = f"{comparison.bound} {asked} and match" if matches else f"not {comparison.bound} {asked}"
+    matches = comparison.compare_label(threshold, suffixed[0])  # as all of them: below the limit
+    verdict = (
+        f"{comparison.bound} {threshold} and match" if matches else f"not {comparison.bound} {threshold}"
+    )
     yield Problem(
         path,
         f"nodes have {listed(suffixed)}: the part after '-' makes it a prerelease, so these are {verdict}",

@@ -107,20 +107,20 @@ def _policy(subject: Subject, facts: Facts) -> Iterator[Problem]:
         return
     from weir.compat.policies.files import NotJudged
 
-    for bound, said in facts.policies.judge(subject.value):
-        if isinstance(said, NotJudged):
+    for bound, judgement in facts.policies.judge(subject.value):
+        if isinstance(judgement, NotJudged):
             yield Problem(
                 ("kind",),
-                f"not judged by ValidatingAdmissionPolicy '{bound.policy.name}': {said}",
+                f"not judged by ValidatingAdmissionPolicy '{bound.policy.name}': {judgement}",
                 "",
                 Severity.NOTE,
             )
             continue
-        for refusal in said.refusals:
+        for refusal in judgement.refusals:
             yield Problem(("kind",), refusal.text())
-        for text in said.warnings:
+        for text in judgement.warnings:
             yield Problem(("kind",), text, severity=Severity.WARNING)
-        for failure in said.failures:
+        for failure in judgement.failures:
             text = f"'{failure['policy']}' with binding '{failure['binding']}' would note in the audit log"
             yield Problem(
                 ("kind",), f"ValidatingAdmissionPolicy {text}: {failure['message']}", severity=Severity.NOTE

@@ -141,10 +141,10 @@ def _expression_noexecute(subject: Subject, facts: Facts) -> Iterator[Problem]:
         if not expression or check_expression(expression) is not None or "effect" in fields_read(expression):
             continue
         stays = [taint for taint in facts.taints if taint.effect in EVICTING and evaluate(expression, taint)]
-        known = f"such as {stays[0]} here, " if stays else ""
+        example = f"such as {stays[0]} here, " if stays else ""
         yield Problem(
             (*path, "expression"),
-            f"does not look at the effect, so it tolerates NoExecute taints too, {known}and the pod is not evicted",
+            f"does not look at the effect, so it tolerates NoExecute taints too, {example}and the pod is not evicted",
             "add && taint.effect == 'NoSchedule' if it should only let the pod in",
             Severity.WARNING if stays else Severity.NOTE,
         )

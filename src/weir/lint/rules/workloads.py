@@ -54,10 +54,10 @@ def _hot_loop(subject: Subject, facts: Facts) -> Iterator[Problem]:
     if loop is None:
         return
     why = _WHY.get(loop.reason, "they do not stay")
-    said = f" ({loop.message})" if loop.message else ""
+    message = f" ({loop.message})" if loop.message else ""
     yield Problem(
         subject.pod_spec_path or ("spec",),
-        f"{loop.pods} of its pods were lost within the hour, reason {loop.reason}: {why}{said}",
+        f"{loop.pods} of its pods were lost within the hour, reason {loop.reason}: {why}{message}",
         "look for a component whose feature gates differ from the others', or tolerate the taint everywhere",
     )
 
