@@ -22,6 +22,13 @@ ENTRIES = [
     {"key": "kernel", "operator": "SemverGt", "value": "5.15.0"},
 ]
 EXPRESSION = "taint.key == 'zone' && taint.value.startsWith('eu-')"
+_NEWER = {"key": "kernel", "operator": "SemverGt", "values": ["5.15.0"]}
+AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [_NEWER]}]},
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [_NEWER]}}
+    ],
+}
 KINDS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Pod")
 _GROUPS = {"Pod": "v1", "CronJob": "batch/v1"}
 SERVER_SIDE = ("apply", "--server-side", "-f", "-")
@@ -41,9 +48,13 @@ def manifest(kind: str, form: str, name: str) -> Document:
     }
     if form == "annotated":
         entries = [*ENTRIES, {"expression": EXPRESSION}]
-        template["metadata"]["annotations"] = {"weir.dev/tolerations": json.dumps(entries)}
+        template["metadata"]["annotations"] = {
+            "weir.dev/tolerations": json.dumps(entries),
+            "weir.dev/node-affinity": json.dumps(AFFINITY),
+        }
     elif form == "operators":
         template["spec"]["tolerations"] = [*ENTRIES, {"operator": "CEL", "value": EXPRESSION}]
+        template["spec"]["affinity"] = {"nodeAffinity": AFFINITY}
     made: Document = {"apiVersion": _GROUPS.get(kind, "apps/v1"), "kind": kind, "metadata": {"name": name}}
     if kind == "Pod":
         made["spec"] = template["spec"]

@@ -3,6 +3,8 @@
 Spec: stock.md 7, 11. They are written where a kube-controller-manager that takes over may read older pods
 (several API servers), and where taint eviction runs apart from endpoint slices, so that a sign of the one says nothing
 about the other. The second is also reported: in the log, as an event on the sentinel, in a metric.
+What was seen once counts until something else is seen: while the control plane is upgraded or fails over, API servers
+are missing, refuse to answer, and show no kube-controller-manager, and that is when pods need the grace.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ class Precautions:
         self._client, self._clock, self._namespace, self._asked = client, clock, namespace, asked
         self._barrier, self._entries, self._metrics, self._recorder = barrier, entries, metrics, recorder
         self._log = Log("weir.operator")
+        self._last_without: tuple[str, ...] = ()
+        self._most_servers = 0
         self.changed: Callable[[], None] = lambda: None
 
     async def look(self) -> None:
@@ -72,17 +76,20 @@ class Precautions:
 
     async def _without(self) -> tuple[str, ...]:
         try:
-            return (await managers(self._client)).without
+            found = await managers(self._client)
         except errors.ApiError as error:
             self._log.info("kube-controller-manager cannot be looked at", error=str(error))
-            return ()
+        else:
+            if found.seen:
+                self._last_without = found.without
+        return self._last_without
 
     async def _servers(self) -> int:
         try:
-            return await api_servers(self._client)
+            self._most_servers = max(self._most_servers, await api_servers(self._client))
         except errors.ApiError as error:
             self._log.info("The API servers cannot be counted", error=str(error))
-            return 0
+        return self._most_servers
 
     def _say(self, without: str, seconds: int) -> None:
         what = (
