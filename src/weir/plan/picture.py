@@ -26,7 +26,7 @@ def picture(plan: Plan) -> str:
     width = WIDTH - LEFT - RIGHT
     numbers = plan.totals
     parts = [
-        svg_text(24, 32, _cut(f"Plan: {plan.made.command}", 100), size=17, weight=600),
+        svg_text(24, 32, _cut(f"Plan: {plan.made.command}", 84), size=17, weight=600),
         svg_text(
             24,
             54,
@@ -39,7 +39,14 @@ def picture(plan: Plan) -> str:
     for number in range(5):
         x = LEFT + width * number / 4
         parts.append(
-            svg_text(x, TOP - 10, f"{seconds * number / 4:g} s", size=11, fill=PALE, anchor="middle")
+            svg_text(
+                x,
+                TOP - 10,
+                f"{seconds * number / 4:g} s",
+                size=11,
+                fill=PALE,
+                anchor="middle" if number < 4 else "end",  # what is behind it has a title of its own
+            )
         )
         bottom = TOP + len(plan.waves) * ROW
         parts.append(f'<line x1="{x:g}" y1="{TOP}" x2="{x:g}" y2="{bottom}" stroke="#d0d7de"/>')
@@ -78,7 +85,7 @@ def _row(wave: Wave, y: float, seconds: float, width: float, most: int) -> list[
     )
     budgets = listed([f"{each.budget} allows {each.allowed}" for each in wave.wait_for.budgets], 1)
     return [
-        svg_text(24, y + 20, f"{wave.number}  {counted(moved, 'pod')}", weight=600),
+        svg_text(24, y + 20, f"Wave {wave.number}: {counted(moved, 'pod')}", weight=600),
         svg_text(24, y + 36, _cut(listed(wave.nodes, 2), 34), size=11, fill=PALE),
         f'<rect x="{x:g}" y="{top:g}" width="{long:g}" height="{share:g}" rx="3" fill="{BAR if moved else LATE}" '
         f'stroke="{INK}" stroke-width="0.5"><title>{tip}</title></rect>',

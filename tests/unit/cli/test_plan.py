@@ -163,8 +163,9 @@ def test_a_script_does_not_wait_for_pods_that_were_not_ready_before(answer, tmp_
 
 def test_a_picture_shows_every_wave(answer):
     code, out = answer(*TAINT, "-o", "svg")
-    words = "".join(ElementTree.fromstring(out).itertext())
+    words = " ".join(ElementTree.fromstring(out).itertext())
     assert (code, "3 nodes, 4 pods moved" in words, "shop/web allows" in words) == (FINE, True, True)
+    assert "Wave 1: 2 pods" in words
 
 
 def test_another_seed_is_as_repeatable(answer):
