@@ -233,6 +233,15 @@ async def test_after_a_failed_sync_a_write_is_there_or_not_and_nothing_else_is_l
     assert await reopened_keys(tmp_path / "store.db") == wanted
 
 
+async def test_a_write_is_synced_before_it_is_acknowledged(tmp_path: Path) -> None:
+    """What a power cut takes cannot be tried here; that SQLite syncs its log with every transaction is its FULL."""
+    store = await SqliteStore.open(tmp_path / "store.db")
+    assert store._journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    store._journal.reopen()
+    assert store._journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    await store.close()
+
+
 async def test_a_store_that_vanished_is_not_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,22 +64,18 @@ def unpacked(content: bytes, name: str) -> bytes:
         return content
 
     room = max(_LEAST_UNPACKED, _MOST_EXPANSION * len(content))
-    parts: list[bytes] = []
-    while content:  # a file may have several members
-        reader = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(reader.decompress(content, room))
-        except zlib.error as error:
-            raise click.UsageError(f"{name}: cannot be decompressed: {error}") from None
-        room -= len(parts[-1])
-        if reader.unconsumed_tail or room <= 0:
-            raise click.UsageError(
-                f"{name}: more than {_MOST_EXPANSION} times its compressed size; decompress it and give the file"
-            )
-        if not reader.eof:
-            raise click.UsageError(f"{name}: cannot be decompressed: it ends too early")
-        content = reader.unused_data
-    return b"".join(parts)
+    try:
+        with gzip.open(BytesIO(content)) as file:
+            found = file.read(room + 1)
+    except EOFError:
+        raise click.UsageError(f"{name}: cannot be decompressed: it ends too early") from None
+    except (OSError, zlib.error) as error:
+        raise click.UsageError(f"{name}: cannot be decompressed: {error}") from None
+    if len(found) > room:
+        raise click.UsageError(
+            f"{name}: more than {_MOST_EXPANSION} times its compressed size; decompress it and give the file"
+        )
+    return found
 
 
 def _is_manifest(path: Path) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import socket
 import sys
 import threading
@@ -11,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from tests.work import counting_calls
 from weir.cli.main import run
 from weir.exit_codes import FINDINGS, USAGE
 from weir.inputs import files
@@ -115,3 +118,11 @@ def test_an_address_that_drips_is_given_up(monkeypatch, start):
         with pytest.raises(files.click.UsageError, match=r"cannot be fetched: no answer within 0\.5 seconds"):
             files.fetch(address)
         over.set()
+
+
+def test_what_follows_a_member_of_gzip_is_not_copied_for_each() -> None:
+    """Five thousand empty members before 32 MB: a copy of the rest for each would be 160 GB."""
+    rest = random.Random(1).randbytes(32_000_000)
+    content = gzip.compress(b"") * 5_000 + gzip.compress(rest, 0)
+    with counting_calls():
+        assert files.unpacked(content, "snapshot.json.gz") == rest

@@ -245,7 +245,8 @@ class AtRest:
     def __init__(self, path: Path | None = None) -> None:
         """Read the configuration at *path*, if one is given. Raises ConfigurationError."""
         self._path = path
-        self._by_prefix: dict[str, Providers] = {} if path is None else _by_prefix(read(path))
+        self._rules: Rules = {} if path is None else read(path)
+        self._by_prefix = _by_prefix(self._rules)
 
     @property
     def plain(self) -> bool:
@@ -256,20 +257,25 @@ class AtRest:
         if self._path is None:
             return True
         try:
-            self._by_prefix = _by_prefix(read(self._path))
+            self._rules = read(self._path)
         except ConfigurationError as error:
             logger.error("the encryption configuration stays as it was: %s", error)
             return False
+        self._by_prefix = _by_prefix(self._rules)
         logger.info("the encryption configuration was read again file=%s", self._path)
         return True
 
     def _of(self, key: str) -> Providers:
         """Return the providers of the resource whose object lies at *key*."""
-        if not self._by_prefix:
+        if not self._rules:
             return _PLAIN
         _, _, first, second, *_ = (*key.split("/", 4), "", "")
-        found = self._by_prefix.get(f"/registry/{first}/")
-        return found or self._by_prefix.get(f"/registry/{first}/{second}/") or _PLAIN
+        found = self._by_prefix.get(f"/registry/{first}/") or self._by_prefix.get(
+            f"/registry/{first}/{second}/"
+        )
+        if found is None and "." in first:  # a group of custom resources, which lie at group and plural
+            found = _rule_of(self._rules, first, second)
+        return found or _PLAIN
 
     def to_storage(self, key: str, value: bytes) -> bytes:
         return self._of(key).seal(value, key)
@@ -294,8 +300,13 @@ def _by_prefix(rules: Rules) -> dict[str, Providers]:
     for kind in KINDS:
         if kind.stored:
             group = kind.group if kind.storage_group is None else kind.storage_group
-            for resource in (Resource(group, kind.plural), Resource(group, "*"), EVERYTHING):
-                if resource in rules:
-                    found[kind.prefix] = rules[resource]
-                    break
+            providers = _rule_of(rules, group, kind.plural)
+            if providers is not None:
+                found[kind.prefix] = providers
     return found
+
+
+def _rule_of(rules: Rules, group: str, resource: str) -> Providers | None:
+    """Return the rule for a resource: one that names it, before one for its group, before one for everything."""
+    names = (Resource(group, resource), Resource(group, "*"), EVERYTHING)
+    return next((rules[name] for name in names if name in rules), None)

@@ -5,11 +5,13 @@ import yaml
 
 from weir.apiserver.compat.encryption.configuration import (
     API_VERSION,
+    AtRest,
     ConfigurationError,
     Resource,
     parse,
     read,
 )
+from weir.objects.kinds import KINDS
 
 KEY = "AAECAwQFBgcICQoLDA0ODw=="
 AES = {"aescbc": {"keys": [{"name": "k", "secret": KEY}]}}
@@ -34,6 +36,28 @@ def test_resources_are_named_as_upstream_names_them():
 def test_two_entries_of_one_resource_are_one_list_of_providers():
     rules = parse(configuration(entry("secrets"), entry("secrets", providers=[{"identity": {}}])))
     assert rules[Resource("", "secrets")].open(b"plain", "/p") == b"plain"
+
+
+@pytest.mark.parametrize("group", ["*", "example.com", "other.com"])
+def test_every_stored_kind_and_custom_resources_are_encrypted_where_a_rule_names_them(tmp_path, group):
+    path = tmp_path / "encryption.yaml"
+    path.write_text(configuration(entry(f"*.{group}")))
+    at_rest = AtRest(path)
+    prefixes = {kind.prefix for kind in KINDS if kind.stored} | {"/registry/example.com/widgets/"}
+    sealed = {each for each in prefixes if at_rest.to_storage(f"{each}a/b", b"x").startswith(b"k8s:enc:")}
+    assert (
+        sealed
+        == {"*": prefixes, "example.com": {"/registry/example.com/widgets/"}, "other.com": set()}[group]
+    )
+
+
+def test_a_rule_for_one_custom_resource_is_for_no_other(tmp_path):
+    path = tmp_path / "encryption.yaml"
+    path.write_text(configuration(entry("widgets.example.com")))
+    stored = [
+        AtRest(path).to_storage(f"/registry/example.com/{each}/a/b", b"x") for each in ("widgets", "gadgets")
+    ]
+    assert stored[0].startswith(b"k8s:enc:aescbc:v1:k:") and stored[1] == b"x"
 
 
 WRONG = {
