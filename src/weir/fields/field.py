@@ -7,12 +7,13 @@ with their Go names (weir.validate.gonames). Spec: dra.md 1.15 "Order of errors"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from weir.gates import Gates
+from weir.values.names import byte_length
 from weir.values.quoting import compact_json, quote
 
 
@@ -216,6 +217,12 @@ def each_invalid(field: str, value: Any, messages: Iterable[str]) -> Errors:
 # ── rules that many fields share ──────────────────────────────────────────────────────────────────
 
 
+def present(at: str, value: Any, detail: str = "") -> Errors:
+    """Yield that a value is missing or empty."""
+    if not value:
+        yield required(at, detail)
+
+
 def one_of(at: str, value: Any, allowed: Collection[str]) -> Errors:
     """Yield that a value is not allowed; None is absent, which is fine."""
     if value is not None and value not in allowed:
@@ -244,6 +251,44 @@ def required_well_formed(
         yield required(at, detail)
     else:
         yield from each_invalid(at, value, check(value))
+
+
+def at_least(at: str, value: int | None, low: int, detail: str) -> Errors:
+    """Yield that a number is below *low*; None is absent, which is fine."""
+    if value is not None and value < low:
+        yield invalid(at, value, detail)
+
+
+def in_range(at: str, value: int | None, low: int, high: int, detail: str) -> Errors:
+    """Yield that a number is out of range; None is absent, which is fine."""
+    if value is not None and not low <= value <= high:
+        yield invalid(at, value, detail)
+
+
+def short_enough(at: str, text: str, limit: int) -> Errors:
+    """Yield that a text has more than *limit* bytes."""
+    if byte_length(text) > limit:
+        yield too_long(at, limit)
+
+
+def at_most(at: str, items: Sized, limit: int) -> Errors:
+    """Yield that a list or map has more than *limit* entries."""
+    if len(items) > limit:
+        yield too_many(at, len(items), limit)
+
+
+def each(
+    check: Callable[..., Errors], items: Iterable[Any] | None, at: str, /, *args: Any, **options: Any
+) -> Errors:
+    """Yield what *check* finds wrong with each of *items*, given the item, its path and *args*."""
+    for i, item in enumerate(items or ()):
+        yield from check(item, f"{at}[{i}]", *args, **options)
+
+
+def each_well_formed(at: str, items: Iterable[str] | None, check: Callable[[str], Iterable[str]]) -> Errors:
+    """Yield what *check* finds wrong with each text of a list."""
+    for i, text in enumerate(items or ()):
+        yield from each_invalid(f"{at}[{i}]", text, check(text))
 
 
 def unique(key: Any, seen: set[Any], at: str, shown: Any = None) -> Errors:

@@ -5,7 +5,7 @@ Spec: core.md 2.3, 2.7; apiserver.md 13; upstream's rules for these kinds. Selec
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from weir.fields import field
 from weir.fields.field import Context, Document, Errors
@@ -68,28 +68,46 @@ def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
         yield field.invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
 
 
-def _validate_status_counts(new: Document, names: tuple[str, ...]) -> Errors:
-    yield from validate_not_negative(new.get("status") or {}, names, "status")
+#: Kind → counts of its status that are never negative, and those among them that are part of `replicas`.
+_STATUS_COUNTS: Final = {
+    "DaemonSet": (
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration",
+         "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
+        (),
+    ),
+    "Deployment": (
+        ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
+         "unavailableReplicas", "collisionCount"),
+        ("updatedReplicas", "readyReplicas", "availableReplicas"),
+    ),
+    "ReplicaSet": (
+        ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"),
+        ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    ),
+    "StatefulSet": (
+        ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", "observedGeneration",
+         "collisionCount"),
+        ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
+    ),
+}  # fmt: skip
 
 
-def _validate_collisions(new: Document, old: Document | None) -> Errors:
-    collisions = (new.get("status") or {}).get("collisionCount")
-    before = ((old or {}).get("status") or {}).get("collisionCount")
-    if before is not None and (collisions or 0) < before:
-        yield field.invalid("status.collisionCount", collisions or 0, "cannot be decremented")
-
-
-def _validate_subsets(new: Document, names: tuple[str, ...], ready: str = "readyReplicas") -> Errors:
-    """Yield counts of a status that exceed the count they are part of."""
-    status = new.get("status") or {}
-    counts = {name: status.get(name) or 0 for name in (*names, "replicas", "readyReplicas")}
-    for name in names:
+def _validate_status(new: Document, old: Document | None, kind: str) -> Errors:
+    """Yield counts that are negative, decrease, or exceed the count they are part of."""
+    status, before = new.get("status") or {}, (old or {}).get("status") or {}
+    names, parts = _STATUS_COUNTS[kind]
+    yield from validate_not_negative(status, names, "status")
+    counts = {name: status.get(name) or 0 for name in names}
+    for name in parts:
         if counts[name] > counts["replicas"]:
             yield field.invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
-    if counts["availableReplicas"] > counts["readyReplicas"]:
+    if parts and counts["availableReplicas"] > counts["readyReplicas"]:
+        ready = "status.readyReplicas" if kind == "StatefulSet" else "readyReplicas"
         yield field.invalid(
             "status.availableReplicas", counts["availableReplicas"], f"cannot be greater than {ready}"
         )
+    if (collisions := status.get("collisionCount") or 0) < (before.get("collisionCount") or 0):
+        yield field.invalid("status.collisionCount", collisions, "cannot be decremented")
 
 
 def _given(rolling: Document, name: str, default: Any) -> Any:
@@ -106,12 +124,7 @@ def validate_deployment(new: Document, old: Document | None, context: Context) -
     spec, before, options = parts_of(new, old, context)
     yield from validate_meta(new, old, context)
     if context.subresource == "status":
-        yield from _validate_status_counts(
-            new, ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-                  "unavailableReplicas", "collisionCount"),
-        )  # fmt: skip
-        yield from _validate_subsets(new, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-        yield from _validate_collisions(new, old)
+        yield from _validate_status(new, old, "Deployment")
         return
     yield from validate_not_negative(spec, ("replicas",), "spec")
     yield from _validate_selector(spec.get("selector"), "deployment")
@@ -164,7 +177,7 @@ def validate_replica_set(new: Document, old: Document | None, context: Context) 
     spec, before, options = parts_of(new, old, context)
     yield from validate_meta(new, old, context)
     if context.subresource == "status":
-        yield from validate_replica_status(new)
+        yield from _validate_status(new, old, "ReplicaSet")
         return
     yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
     yield from _validate_selector(spec.get("selector"), "deployment")
@@ -172,23 +185,12 @@ def validate_replica_set(new: Document, old: Document | None, context: Context) 
     yield from _validate_selector_kept(spec, before)
 
 
-def validate_replica_status(new: Document) -> Errors:
-    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
-    yield from _validate_status_counts(new, names)
-    yield from _validate_subsets(new, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
-
-
 def validate_daemon_set(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a DaemonSet."""
     spec, before, options = parts_of(new, old, context)
     yield from validate_meta(new, old, context)
     if context.subresource == "status":
-        yield from _validate_status_counts(
-            new, ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
-                  "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable",
-                       "collisionCount"),
-        )  # fmt: skip
-        yield from _validate_collisions(new, old)
+        yield from _validate_status(new, old, "DaemonSet")
         return
     template, selector = spec.get("template") or {}, spec.get("selector")
     yield from _validate_selector_kept(spec, before)
@@ -233,13 +235,7 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
     spec, before, options = parts_of(new, old, context)
     yield from validate_meta(new, old, context, check_dns1123_label)
     if context.subresource == "status":
-        yield from _validate_status_counts(
-            new, ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
-                  "observedGeneration", "collisionCount"),
-        )  # fmt: skip
-        names = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        yield from _validate_subsets(new, names, "status.readyReplicas")
-        yield from _validate_collisions(new, old)
+        yield from _validate_status(new, old, "StatefulSet")
         return
     policy = spec.get("podManagementPolicy")
     if policy and policy not in ("OrderedReady", "Parallel"):
@@ -340,8 +336,7 @@ def _go_claim(claim: Document) -> Document:
 def validate_controller_revision(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ControllerRevision: its data is there and never changes."""
     yield from validate_meta(new, old, context)
-    if (new.get("revision") or 0) < 0:
-        yield field.invalid("revision", new["revision"], NOT_NEGATIVE)
+    yield from field.at_least("revision", new.get("revision"), 0, NOT_NEGATIVE)
     if new.get("data") is None:
         yield field.required("data", "data is mandatory")
     elif not isinstance(new["data"], dict):
@@ -359,7 +354,7 @@ def validate_replication_controller(new: Document, old: Document | None, context
     meta = list(validate_meta(new, old, context))
     if context.subresource == "status":
         yield from meta
-        yield from validate_replica_status(new)
+        yield from _validate_status(new, old, "ReplicaSet")
         return
     # What upstream declares beside the fields of this kind is found last.
     declared = [error for error in meta if error.field == "metadata.name" and error.type == field.INVALID]

@@ -84,8 +84,7 @@ def _validate_spec(spec: Document, before: Document | None, context: Context) ->
         for metric in (before or {}).get("metrics") or ()
         if metric.get("type") == "Object" and metric.get("object") is not None
     )
-    for i, metric in enumerate(metrics):
-        yield from _validate_metric(metric, f"spec.metrics[{i}]", any_version=ratchet)
+    yield from field.each(_validate_metric, metrics, "spec.metrics", any_version=ratchet)
     if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         detail = "must specify at least one Object or External metric to support scaling to zero replicas"
         yield field.forbidden("spec.metrics", detail)
@@ -121,10 +120,8 @@ def _version_problem(reference: Document, *, core: bool) -> str | None:
 
 def _validate_metric(metric: Document, at: str, *, any_version: bool) -> Errors:
     kind = metric.get("type") or ""
-    if not kind:
-        yield field.required(f"{at}.type", "must specify a metric source type")
-    if kind not in _SOURCES:
-        yield field.not_supported(f"{at}.type", kind, _SOURCES)
+    yield from field.present(f"{at}.type", kind, "must specify a metric source type")
+    yield from field.one_of(f"{at}.type", kind, _SOURCES)
     present = [name for name in _ORDER if metric.get(name) is not None]
     if present:
         yield from _validate_source(present[0], metric[present[0]], f"{at}.{present[0]}", any_version)
@@ -145,7 +142,9 @@ def _validate_source(name: str, source: Document, at: str, any_version: bool) ->
         described = source.get("describedObject") or {}
         yield from _validate_reference(described, f"{at}.describedObject", any_version=any_version, core=True)
     if name in ("object", "external", "pods"):
-        yield from _validate_identifier(source.get("metric") or {}, f"{at}.metric")
+        named = (source.get("metric") or {}).get("name")
+        detail = "must specify a metric name"
+        yield from field.required_well_formed(f"{at}.metric.name", named, check_path_segment, detail)
     elif name == "containerResource":
         yield from _validate_container(source, at)
     elif not source.get("name"):
@@ -185,8 +184,7 @@ def _validate_container(source: Document, at: str) -> Errors:
 
 def _validate_target(target: Document, at: str) -> Errors:
     kind = target.get("type") or ""
-    if not kind:
-        yield field.required(f"{at}.type", "must specify a metric target type")
+    yield from field.present(f"{at}.type", kind, "must specify a metric target type")
     if kind not in ("Utilization", "Value", "AverageValue"):
         yield field.invalid(f"{at}.type", Enum(kind), "must be either Utilization, Value, or AverageValue")
     for name in ("value", "averageValue"):
@@ -194,8 +192,7 @@ def _validate_target(target: Document, at: str) -> Errors:
         if found is not None and not _is_positive(found):
             yield field.invalid(f"{at}.{name}", Enum(found), "must be positive")
     percent = target.get("averageUtilization")
-    if percent is not None and percent < 1:
-        yield field.invalid(f"{at}.averageUtilization", percent, "must be greater than 0")
+    yield from field.at_least(f"{at}.averageUtilization", percent, 1, "must be greater than 0")
 
 
 def _is_positive(text: Any) -> bool:
@@ -203,21 +200,14 @@ def _is_positive(text: Any) -> bool:
     return found is None or found.sign > 0  # what is no quantity is refused before it gets here
 
 
-def _validate_identifier(metric: Document, at: str) -> Errors:
-    yield from field.required_well_formed(
-        f"{at}.name", metric.get("name") or "", check_path_segment, "must specify a metric name"
-    )
-
-
 # ── behavior ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _validate_rules(rules: Document, at: str, *, raw: bool) -> Errors:
     window, select = rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy")
-    if window is not None and window < 0:
-        yield field.invalid(
-            f"{at}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"
-        )
+    yield from field.at_least(
+        f"{at}.stabilizationWindowSeconds", window, 0, "must be greater than or equal to zero"
+    )
     if window is not None and window > MAX_STABILIZATION_WINDOW_SECONDS:
         detail = f"must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}"
         yield field.invalid(f"{at}.stabilizationWindowSeconds", window, detail)
@@ -225,8 +215,7 @@ def _validate_rules(rules: Document, at: str, *, raw: bool) -> Errors:
     policies = rules.get("policies")
     if not policies and not (raw and policies is None):
         yield field.required(f"{at}.policies", "must specify at least one Policy")
-    for i, policy in enumerate(policies or ()):
-        yield from _validate_policy(policy, f"{at}.policies[{i}]")
+    yield from field.each(_validate_policy, policies, f"{at}.policies")
     tolerance = rules.get("tolerance")
     if tolerance is not None and (found := find_quantity(str(tolerance))) is not None and found.sign < 0:
         yield field.invalid(f"{at}.tolerance", str(tolerance), "must be greater than or equal to 0")

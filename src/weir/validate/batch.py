@@ -21,7 +21,6 @@ from weir.validate.ratchet import Options, pod_options
 from weir.validate.selectors import is_sound, selector_json, selects, validate_label_selector
 from weir.values.cron import CronError, is_time_zone, parse_schedule
 from weir.values.names import (
-    byte_length,
     check_dns1123_label,
     check_domain_prefixed_path,
     check_label_key,
@@ -113,8 +112,7 @@ def validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
     yield from validate_success_policy(spec, at)
     replacement = spec.get("podReplacementPolicy")
     allowed = _REPLACEMENT if spec.get("podFailurePolicy") is None else ("Failed",)
-    if replacement is not None and replacement not in allowed:
-        yield field.not_supported(f"{at}.podReplacementPolicy", replacement, allowed)
+    yield from field.one_of(f"{at}.podReplacementPolicy", replacement, allowed)
     template = spec.get("template") or {}
     yield from validate_template(template, f"{at}.template", options)
     policy = (template.get("spec") or {}).get("restartPolicy") or "Always"
@@ -133,8 +131,7 @@ def _validate_manager(manager: str, at: str) -> Errors:
         return
     for part, message in check_domain_prefixed_path(manager):
         yield field.invalid(at, part, message)
-    if byte_length(manager) > 63:
-        yield field.too_long(at, 63)
+    yield from field.short_enough(at, manager, 63)
 
 
 def _validate_completion_mode(spec: Document, at: str) -> Errors:
@@ -213,9 +210,6 @@ def _go_template(template: Document) -> dict[str, Any]:
     return {**shown, "Spec": go_struct("PodSpec", template.get("spec") or {})}
 
 
-# ── CronJob ──────────────────────────────────────────────────────────────────────────────────────
-
-
 # ── podFailurePolicy and successPolicy ────────────────────────────────────────────────────────────────
 
 
@@ -236,8 +230,7 @@ def validate_failure_policy(spec: Document, at: str) -> Errors:
         return
     rules, pod = policy.get("rules") or [], (spec.get("template") or {}).get("spec") or {}
     names = {c.get("name") for key in ("containers", "initContainers") for c in pod.get(key) or ()}
-    if len(rules) > _MAX_RULES:
-        yield field.too_many(f"{at}.podFailurePolicy.rules", len(rules), _MAX_RULES)
+    yield from field.at_most(f"{at}.podFailurePolicy.rules", rules, _MAX_RULES)
     for i, rule in enumerate(rules):
         yield from _validate_failure_rule(rule, names, f"{at}.podFailurePolicy.rules[{i}]")
 
@@ -251,8 +244,7 @@ def _validate_failure_rule(rule: Document, names: set[Any], at: str) -> Errors:
     codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
     if codes is not None:
         yield from _validate_exit_codes(codes, names, f"{at}.onExitCodes")
-    if len(conditions) > _MAX_RULES:
-        yield field.too_many(f"{at}.onPodConditions", len(conditions), _MAX_RULES)
+    yield from field.at_most(f"{at}.onPodConditions", conditions, _MAX_RULES)
     for i, condition in enumerate(conditions):
         where, kind = f"{at}.onPodConditions[{i}]", condition.get("type") or ""
         yield from field.each_invalid(f"{where}.type", kind, check_label_key(kind))
@@ -298,12 +290,10 @@ def validate_success_policy(spec: Document, at: str) -> Errors:
     if spec.get("completionMode") != "Indexed":
         yield field.invalid(where, _go_policy(policy), "requires indexed completion mode")
         return
-    if not rules:
-        yield field.required(
-            f"{where}.rules", "at least one rules must be specified when the successPolicy is specified"
-        )
-    if len(rules) > _MAX_RULES:
-        yield field.too_many(f"{where}.rules", len(rules), _MAX_RULES)
+    yield from field.present(
+        f"{where}.rules", rules, "at least one rules must be specified when the successPolicy is specified"
+    )
+    yield from field.at_most(f"{where}.rules", rules, _MAX_RULES)
     for i, rule in enumerate(rules):
         yield from _validate_success_rule(rule, spec.get("completions"), f"{where}.rules[{i}]")
 
@@ -388,8 +378,7 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     name = (new.get("metadata") or {}).get("name") or ""
     if old is None and len(name) > _CRON_NAME_MAX:
         yield field.invalid("metadata.name", name, f"must be no more than {_CRON_NAME_MAX} characters")
-    if not schedule:
-        yield field.required("spec.schedule")
+    yield from field.present("spec.schedule", schedule)
 
 
 def _pod_template(spec: Document) -> Document:

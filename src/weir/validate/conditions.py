@@ -10,7 +10,7 @@ from typing import Final
 
 from weir.fields import field
 from weir.fields.field import Document, Errors
-from weir.values.names import byte_length, check_label_key
+from weir.values.names import check_label_key
 
 STATUSES: Final = ("False", "True", "Unknown")
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
@@ -36,21 +36,18 @@ def validate_conditions(conditions: list[Document], at: str) -> Errors:
 def _validate_condition(condition: Document, kind: str, at: str) -> Errors:
     yield from field.required_well_formed(f"{at}.type", kind, check_label_key, "is required")
     yield from field.required_one_of(f"{at}.status", condition.get("status"), STATUSES)
-    if (condition.get("observedGeneration") or 0) < 0:
-        yield field.invalid(
-            f"{at}.observedGeneration",
-            condition["observedGeneration"],
-            "must be greater than or equal to zero",
-        )
-    if not condition.get("lastTransitionTime"):
-        yield field.required(f"{at}.lastTransitionTime")
+    yield from field.at_least(
+        f"{at}.observedGeneration",
+        condition.get("observedGeneration"),
+        0,
+        "must be greater than or equal to zero",
+    )
+    yield from field.present(f"{at}.lastTransitionTime", condition.get("lastTransitionTime"))
     reason = condition.get("reason") or ""
     if not reason:
         yield field.required(f"{at}.reason")
     else:
-        if byte_length(reason) > 1024:
-            yield field.too_long(f"{at}.reason", 1024)
+        yield from field.short_enough(f"{at}.reason", reason, 1024)
         if not _match_reason(reason):
             yield field.invalid(f"{at}.reason", reason, _REASON_MESSAGE)
-    if byte_length(condition.get("message") or "") > 32768:
-        yield field.too_long(f"{at}.message", 32768)
+    yield from field.short_enough(f"{at}.message", condition.get("message") or "", 32768)

@@ -46,14 +46,12 @@ def validate_flow_conditions(new: Document) -> Errors:
     for i, condition in enumerate((new.get("status") or {}).get("conditions") or ()):
         kind = condition.get("type") or ""
         yield from field.unique(kind, seen, f"status.conditions[{i}].type", Enum(kind))
-        if not kind:
-            yield field.required(f"status.conditions[{i}].type")
+        yield from field.present(f"status.conditions[{i}].type", kind)
 
 
 def _validate_spec(spec: Document, name: str) -> Errors:
     precedence, at = spec.get("matchingPrecedence") or 0, "spec.matchingPrecedence"
-    if precedence <= 0:
-        yield field.invalid(at, precedence, "must be a positive value")
+    yield from field.at_least(at, precedence, 1, "must be a positive value")
     if precedence > HIGHEST_PRECEDENCE:
         yield field.invalid(at, precedence, f"must not be greater than {HIGHEST_PRECEDENCE}")
     if precedence == 1 and name != flow_control.EXEMPT:
@@ -68,21 +66,18 @@ def _validate_spec(spec: Document, name: str) -> Errors:
         check_dns1123_subdomain,
         "must reference a priority level",
     )
-    for i, rule in enumerate(spec.get("rules") or ()):
-        yield from _validate_rule(rule, f"spec.rules[{i}]")
+    yield from field.each(_validate_rule, spec.get("rules"), "spec.rules")
 
 
 def _validate_rule(rule: Document, at: str) -> Errors:
-    for i, subject in enumerate(rule.get("subjects") or ()):
-        yield from _validate_subject(subject, f"{at}.subjects[{i}]")
-    if not rule.get("subjects"):
-        yield field.required(f"{at}.subjects", "subjects must contain at least one value")
+    yield from field.each(_validate_subject, rule.get("subjects"), f"{at}.subjects")
+    yield from field.present(
+        f"{at}.subjects", rule.get("subjects"), "subjects must contain at least one value"
+    )
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         yield field.required(at, "at least one of resourceRules and nonResourceRules has to be non-empty")
-    for i, resources in enumerate(rule.get("resourceRules") or ()):
-        yield from _validate_resources(resources, f"{at}.resourceRules[{i}]")
-    for i, urls in enumerate(rule.get("nonResourceRules") or ()):
-        yield from _validate_urls(urls, f"{at}.nonResourceRules[{i}]")
+    yield from field.each(_validate_resources, rule.get("resourceRules"), f"{at}.resourceRules")
+    yield from field.each(_validate_urls, rule.get("nonResourceRules"), f"{at}.nonResourceRules")
 
 
 def _validate_subject(subject: Document, at: str) -> Errors:
@@ -139,8 +134,7 @@ def _validate_resources(rule: Document, at: str) -> Errors:
         ("resources", "resource", "resources"),
     ):
         values = rule.get(name) or []
-        if not values:
-            yield field.required(f"{at}.{name}", f"resource rules must supply at least one {one}")
+        yield from field.present(f"{at}.{name}", values, f"resource rules must supply at least one {one}")
         yield from _validate_alone(values, f"{at}.{name}", many)
     namespaces = rule.get("namespaces") or []
     if not namespaces and not rule.get("clusterScope"):
@@ -245,14 +239,14 @@ def _validate_level(spec: Document, name: str) -> Errors:
 
 def _validate_shares(found: Document, at: str) -> Errors:
     shares = found.get("nominalConcurrencyShares")
-    if shares is not None and shares < 0:
-        yield field.invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+    yield from field.at_least(f"{at}.nominalConcurrencyShares", shares, 0, "must be a non-negative integer")
 
 
 def _validate_lendable(found: Document, at: str) -> Errors:
     percent = found.get("lendablePercent")
-    if percent is not None and not 0 <= percent <= 100:
-        yield field.invalid(f"{at}.lendablePercent", percent, "must be between 0 and 100, inclusive")
+    yield from field.in_range(
+        f"{at}.lendablePercent", percent, 0, 100, "must be between 0 and 100, inclusive"
+    )
 
 
 def _validate_limited(limited: Document) -> Errors:
@@ -261,10 +255,9 @@ def _validate_limited(limited: Document) -> Errors:
     yield from _validate_response(limited.get("limitResponse") or {}, f"{at}.limitResponse")
     yield from _validate_lendable(limited, at)
     borrowing = limited.get("borrowingLimitPercent")
-    if borrowing is not None and borrowing < 0:
-        yield field.invalid(
-            f"{at}.borrowingLimitPercent", borrowing, "if specified, must be a non-negative integer"
-        )
+    yield from field.at_least(
+        f"{at}.borrowingLimitPercent", borrowing, 0, "if specified, must be a non-negative integer"
+    )
 
 
 def _validate_response(response: Document, at: str) -> Errors:

@@ -25,7 +25,6 @@ from weir.fields.meta import IMMUTABLE, validate_meta
 from weir.validate.numbers import PORT_RANGE
 from weir.validate.selectors import is_sound, validate_label_selector
 from weir.values.names import (
-    byte_length,
     check_dns1123_label,
     check_dns1123_subdomain,
     check_domain_prefixed_path,
@@ -77,8 +76,7 @@ def _validate_spec(spec: Document, *, any_secret: bool, any_wildcard: bool) -> E
         if "*" not in host or not any_wildcard:
             yield from _validate_paths(rule, f"spec.rules[{i}]")
     for i, entry in enumerate(spec.get("tls") or ()):
-        for k, host in enumerate(entry.get("hosts") or ()):
-            yield from field.each_invalid(f"spec.tls[{i}].hosts[{k}]", host, _check_host(host))
+        yield from field.each_well_formed(f"spec.tls[{i}].hosts", entry.get("hosts"), _check_host)
         if not any_secret:
             messages = _check_secret(entry)
             yield from field.each_invalid(f"spec.tls[{i}].secretName", entry.get("secretName"), messages)
@@ -106,10 +104,8 @@ def _validate_paths(rule: Document, at: str) -> Errors:
     http = rule.get("http")
     if http is None:
         return
-    if not http.get("paths"):
-        yield field.required(f"{at}.http.paths")
-    for i, path in enumerate(http.get("paths") or ()):
-        yield from _validate_path(path, f"{at}.http.paths[{i}]")
+    yield from field.present(f"{at}.http.paths", http.get("paths"))
+    yield from field.each(_validate_path, http.get("paths"), f"{at}.http.paths")
 
 
 def _validate_path(entry: Document, at: str) -> Errors:
@@ -199,8 +195,7 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
     controller = spec.get("controller") or ""
     if old is not None and controller != ((old.get("spec") or {}).get("controller") or ""):
         yield field.invalid(at, controller, IMMUTABLE)
-    if byte_length(controller) > MAX_CONTROLLER_BYTES:
-        yield field.too_long(at, MAX_CONTROLLER_BYTES)
+    yield from field.short_enough(at, controller, MAX_CONTROLLER_BYTES)
     if not controller:
         yield field.required(at)
     else:
@@ -280,10 +275,8 @@ def _validate_policy(
     for direction, side in _DIRECTIONS:
         for i, rule in enumerate(spec.get(direction) or ()):
             at = f"spec.{direction}[{i}]"
-            for k, port in enumerate(rule.get("ports") or ()):
-                yield from _validate_policy_port(port, f"{at}.ports[{k}]")
-            for k, peer in enumerate(rule.get(side) or ()):
-                yield from _validate_peer(peer, f"{at}.{side}[{k}]", kept, lenient)
+            yield from field.each(_validate_policy_port, rule.get("ports"), f"{at}.ports")
+            yield from field.each(_validate_peer, rule.get(side), f"{at}.{side}", kept, lenient)
     types = spec.get("policyTypes") or ()
     if len(types) > len(_POLICY_TYPES):
         yield field.invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
@@ -393,8 +386,7 @@ def _validate_cidrs(cidrs: list[str]) -> Errors:
         # Upstream passes the whole spec, whose field has no JSON name inside the server.
         yield field.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")
         return
-    for i, text in enumerate(cidrs):
-        yield from field.each_invalid(f"{_CIDRS}[{i}]", text, check_canonical_cidr(text))
+    yield from field.each_well_formed(_CIDRS, cidrs, check_canonical_cidr)
     networks = [find_sloppy_network(text) for text in cidrs]
     first = networks[0]
     if len(networks) == 2 and first and networks[1] and first.version == networks[1].version:
@@ -439,5 +431,4 @@ def _declared_address(parent: Document | None, old: Document | None, before: Doc
         yield field.invalid("spec.parentRef", None, IMMUTABLE)  # the declared rule shows no value
     elif parent is not None:
         for member in ("resource", "name"):
-            if not parent.get(member):
-                yield field.required(f"spec.parentRef.{member}")
+            yield from field.present(f"spec.parentRef.{member}", parent.get(member))

@@ -20,21 +20,21 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 def validate_role(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Role."""
     yield from validate_meta(new, old, context, check_path_segment)
-    yield from _validate_rules(new.get("rules") or [], namespaced=True)
+    yield from field.each(_validate_rule, new.get("rules"), "rules", namespaced=True)
     yield from _validate_verbs(new.get("rules") or [])
 
 
 def validate_cluster_role(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ClusterRole, which may also name URLs and gather other roles."""
     yield from validate_meta(new, old, context, check_path_segment)
-    yield from _validate_rules(new.get("rules") or [], namespaced=False)
+    yield from field.each(_validate_rule, new.get("rules"), "rules", namespaced=False)
     if (aggregation := new.get("aggregationRule")) is not None:
         selectors = aggregation.get("clusterRoleSelectors") or []
-        if not selectors:
-            yield field.required(
-                "aggregationRule.clusterRoleSelectors",
-                "at least one clusterRoleSelector required if aggregationRule is non-nil",
-            )
+        yield from field.present(
+            "aggregationRule.clusterRoleSelectors",
+            selectors,
+            "at least one clusterRoleSelector required if aggregationRule is non-nil",
+        )
         for i, selector in enumerate(selectors):
             at = f"aggregationRule.clusterRoleSelectors[{i}]"
             yield from validate_label_selector(selector, at)
@@ -43,16 +43,10 @@ def validate_cluster_role(new: Document, old: Document | None, context: Context)
     yield from _validate_verbs(new.get("rules") or [])
 
 
-def _validate_rules(rules: list[Document], *, namespaced: bool) -> Errors:
-    for i, rule in enumerate(rules):
-        yield from _validate_rule(rule, f"rules[{i}]", namespaced=namespaced)
-
-
 def _validate_verbs(rules: list[Document]) -> Errors:
     """Yield rules without verbs, which the server notices last."""
     for i, rule in enumerate(rules):
-        if not rule.get("verbs"):
-            yield field.required(f"rules[{i}].verbs")
+        yield from field.present(f"rules[{i}].verbs", rule.get("verbs"))
 
 
 def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
@@ -65,10 +59,12 @@ def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
             detail = "rules cannot apply to both regular resources and non-resource URLs"
             yield field.invalid(f"{at}.nonResourceURLs", urls, detail)
         return
-    if not rule.get("apiGroups"):
-        yield field.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
-    if not rule.get("resources"):
-        yield field.required(f"{at}.resources", "resource rules must supply at least one resource")
+    yield from field.present(
+        f"{at}.apiGroups", rule.get("apiGroups"), "resource rules must supply at least one api group"
+    )
+    yield from field.present(
+        f"{at}.resources", rule.get("resources"), "resource rules must supply at least one resource"
+    )
 
 
 def validate_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
@@ -107,8 +103,7 @@ def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
 def _validate_reference(reference: Document, kinds: tuple[str, ...], missing: list[FieldError]) -> Errors:
     if (reference.get("apiGroup") or _GROUP) != _GROUP:
         yield field.not_supported("roleRef.apiGroup", reference["apiGroup"], (_GROUP,))
-    if (reference.get("kind") or "") not in kinds:
-        yield field.not_supported("roleRef.kind", reference.get("kind") or "", kinds)
+    yield from field.one_of("roleRef.kind", reference.get("kind") or "", kinds)
     name = reference.get("name") or ""
     if not name:
         missing.append(field.required("roleRef.name"))

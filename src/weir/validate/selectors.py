@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.fields.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
+from weir.fields.field import (
+    Document,
+    Enum,
+    Errors,
+    each,
+    each_invalid,
+    forbidden,
+    invalid,
+    present,
+    required,
+)
 from weir.fields.meta import validate_labels
 from weir.selectors.labels import SelectorError, from_object
 from weir.taints.operators import find_in_affinity, names_of
@@ -23,16 +33,14 @@ def validate_label_selector(selector: Document | None, at: str) -> Errors:
         return
     if labels := selector.get("matchLabels"):
         yield from validate_labels(labels, f"{at}.matchLabels")
-    for i, requirement in enumerate(selector.get("matchExpressions") or ()):
-        yield from _validate_requirement(requirement, f"{at}.matchExpressions[{i}]")
+    yield from each(_validate_requirement, selector.get("matchExpressions"), f"{at}.matchExpressions")
 
 
 def _validate_requirement(requirement: Document, at: str) -> Errors:
     operator, values = requirement.get("operator") or "", requirement.get("values") or ()
     key = requirement.get("key") or ""
     if operator in ("In", "NotIn"):
-        if not values:
-            yield required(f"{at}.values", NEEDS_VALUES)
+        yield from present(f"{at}.values", values, NEEDS_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             yield forbidden(f"{at}.values", TAKES_NO_VALUES)
@@ -92,28 +100,29 @@ NOT_A_FIELD: Final = "not a valid field selector key"
 def validate_node_selector(selector: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with a required node selector: at least one term, each term sound."""
     terms = selector.get("nodeSelectorTerms") or ()
-    if not terms:
-        yield required(f"{at}.nodeSelectorTerms", NO_TERMS)
-    for t, term in enumerate(terms):
-        yield from validate_node_selector_term(
-            term, f"{at}.nodeSelectorTerms[{t}]", options, check_values=options.label_values
-        )
+    yield from present(f"{at}.nodeSelectorTerms", terms, NO_TERMS)
+    yield from each(
+        validate_node_selector_term,
+        terms,
+        f"{at}.nodeSelectorTerms",
+        options,
+        check_values=options.label_values,
+    )
 
 
 def validate_node_selector_term(term: Document, at: str, options: Options, *, check_values: bool) -> Errors:
     """Yield what is wrong with one term; *check_values* says whether values must be label values."""
-    for e, requirement in enumerate(term.get("matchExpressions") or ()):
-        yield from _validate_expression(requirement, f"{at}.matchExpressions[{e}]", options, check_values)
-    for f, requirement in enumerate(term.get("matchFields") or ()):
-        yield from _validate_field(requirement, f"{at}.matchFields[{f}]")
+    yield from each(
+        _validate_expression, term.get("matchExpressions"), f"{at}.matchExpressions", options, check_values
+    )
+    yield from each(_validate_field, term.get("matchFields"), f"{at}.matchFields")
 
 
 def _validate_expression(requirement: Document, at: str, options: Options, check_values: bool) -> Errors:
     key, operator = requirement.get("key") or "", requirement.get("operator") or ""
     values = requirement.get("values") or ()
     if operator in ("In", "NotIn"):
-        if not values:
-            yield required(f"{at}.values", NEEDS_VALUES)
+        yield from present(f"{at}.values", values, NEEDS_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             yield forbidden(f"{at}.values", TAKES_NO_VALUES)

@@ -38,8 +38,7 @@ def validate_storage_class(new: Document, old: Document | None, context: Context
     yield from field.one_of("reclaimPolicy", new.get("reclaimPolicy") or None, _RECLAIM_POLICIES)
     yield from field.one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING_MODES)
     yield from _validate_topologies(new.get("allowedTopologies") or [], "allowedTopologies")
-    if not provisioner:
-        yield field.required("provisioner")
+    yield from field.present("provisioner", provisioner)
     for name in (
         ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode") if old is not None else ()
     ):
@@ -68,8 +67,7 @@ def _validate_topologies(topologies: list[Document], at: str) -> Errors:
         for e, requirement in enumerate(expressions):
             where = f"{at}[{t}].matchLabelExpressions[{e}]"
             values = requirement.get("values") or []
-            if not values:
-                yield field.required(f"{where}.values")
+            yield from field.present(f"{where}.values", values)
             for v, value in enumerate(values):
                 if value in values[:v]:
                     yield field.duplicate(f"{where}.values[{v}]", value)
@@ -100,10 +98,9 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
             request.get("expirationSeconds"),
         )
         yield from field.unique(audience, audiences, f"{at}.audience")
-        if seconds is not None and seconds < 600:
-            yield field.invalid(
-                f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
-            )
+        yield from field.at_least(
+            f"{at}.expirationSeconds", seconds, 600, "may not specify a duration less than 10 minutes"
+        )
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
     if period is not None and period < 10:
         at = "spec.nodeAllocatableUpdatePeriodSeconds"
@@ -128,13 +125,11 @@ def validate_csi_node(new: Document, old: Document | None, context: Context) -> 
             yield field.invalid(f"{at}.nodeID", node_id, "nodeID must be 256 characters or less")
         keys: set[str] = set()
         for key in driver.get("topologyKeys") or ():
-            if not key:
-                yield field.required(at)
+            yield from field.present(at, key)
             yield from field.unique(key, keys, at)
             yield from field.each_invalid(at, key, check_label_key(key))
         count = (driver.get("allocatable") or {}).get("count")
-        if count is not None and count < 0:
-            yield field.invalid(f"{at}.allocatable.count", count, "must be greater than or equal to 0")
+        yield from field.at_least(f"{at}.allocatable.count", count, 0, "must be greater than or equal to 0")
         yield from field.unique(name, names, f"{at}.name")
     before = {driver.get("name"): driver for driver in ((old or {}).get("spec") or {}).get("drivers") or ()}
     for driver in drivers:
@@ -194,8 +189,7 @@ def validate_volume_attachment(new: Document, old: Document | None, context: Con
     yield from field.each_invalid("spec.nodeName", node, check_dns1123_subdomain(node))
     for member in ("attachError", "detachError"):
         message = ((new.get("status") or {}).get(member) or {}).get("message") or ""
-        if byte_length(message) > _ATTACHMENT_MESSAGE_MAX:
-            yield field.too_long(f"status.{member}.message", _ATTACHMENT_MESSAGE_MAX)
+        yield from field.short_enough(f"status.{member}.message", message, _ATTACHMENT_MESSAGE_MAX)
     if old is None:
         yield from validate_driver_reference(spec.get("attacher") or "", "spec.attacher")
     elif not same(spec, old.get("spec")):

@@ -213,16 +213,16 @@ def _validate_spec(spec: Document, old: Document | None) -> Errors:
     yield from _validate_versions(spec, options, old)
     names = spec.get("names") or {}
     for name in ("plural", "singular", "kind", "listKind"):
-        if not names.get(name):
-            yield field.required(f"spec.names.{name}")
+        yield from field.present(f"spec.names.{name}", names.get(name))
     yield from _validate_names(names, "spec.names")
     has_status = _has_status(spec.get("subresources")) or any(
         _has_status(version.get("subresources")) for version in versions
     )
     yield from _validate_holder(spec.get("validation"), "spec.validation", has_status, options)
     yield from validate_subresources(spec.get("subresources"), "spec.subresources")
-    for i, column in enumerate(spec.get("additionalPrinterColumns") or ()):
-        yield from validate_column(column, f"spec.additionalPrinterColumns[{i}]")
+    yield from field.each(
+        validate_column, spec.get("additionalPrinterColumns"), "spec.additionalPrinterColumns"
+    )
     if spec.get("selectableFields"):
         if spec.get("validation") is None:
             detail = "may only be set when validations.schema is included"
@@ -249,8 +249,9 @@ def _validate_versions(spec: Document, options: Options, old: Document | None) -
             subresources = spec.get("subresources")
         yield from _validate_holder(version.get("schema"), f"{at}.schema", _has_status(subresources), options)
         yield from validate_subresources(version.get("subresources"), f"{at}.subresources")
-        for n, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            yield from validate_column(column, f"{at}.additionalPrinterColumns[{n}]")
+        yield from field.each(
+            validate_column, version.get("additionalPrinterColumns"), f"{at}.additionalPrinterColumns"
+        )
         selectable = version.get("selectableFields")
         if selectable:
             schema = (version.get("schema") or {}).get("openAPIV3Schema")

@@ -106,14 +106,12 @@ def _walk(schema: Document | None, at: str, place: _Place) -> Errors:
         yield from _walk(child, f"{at}.properties[{name}]", inner)
     yield from _walk(schema.get("not"), f"{at}.not", below)
     for several in ("allOf", "oneOf", "anyOf"):
-        for i, child in enumerate(schema.get(several) or ()):
-            yield from _walk(child, f"{at}.{several}[{i}]", below)
+        yield from field.each(_walk, schema.get(several), f"{at}.{several}", below)
     for name, child in (schema.get("definitions") or {}).items():
         yield from _walk(child, f"{at}.definitions[{name}]", below)
     items = schema.get("items")
     if isinstance(items, list):
-        for i, child in enumerate(items):
-            yield from _walk(child, f"{at}.items[{i}]", below)
+        yield from field.each(_walk, items, f"{at}.items", below)
     else:
         yield from _walk(items, f"{at}.items", below)
     for name, child in (schema.get("dependencies") or {}).items():
@@ -156,8 +154,7 @@ def _topology(schema: Document, at: str, options: Options) -> Errors:
     if map_type is not None and kind != "object":
         detail = "must be object if x-kubernetes-map-type is specified"
         yield field.invalid(f"{at}.type", kind, detail) if kind else field.required(f"{at}.type", detail)
-    if map_type is not None and map_type not in ("atomic", "granular"):
-        yield field.not_supported(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+    yield from field.one_of(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
     if list_type is not None and kind != "array":
         detail = "must be array if x-kubernetes-list-type is specified"
         yield field.invalid(f"{at}.type", kind, detail) if kind else field.required(f"{at}.type", detail)
@@ -168,8 +165,7 @@ def _topology(schema: Document, at: str, options: Options) -> Errors:
             yield field.invalid(f"{at}.items.x-kubernetes-list-type", inner, detail)
         elif single.get("type") == "object" and single.get("x-kubernetes-map-type") != "atomic":
             yield field.invalid(f"{at}.items.x-kubernetes-map-type", inner, detail)
-    if list_type is not None and list_type not in ("atomic", "set", "map"):
-        yield field.not_supported(f"{at}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
+    yield from field.one_of(f"{at}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
     if keys and list_type != "map":
         detail = "must be map if x-kubernetes-list-map-keys is non-empty"
         place = f"{at}.x-kubernetes-list-type"
@@ -181,10 +177,9 @@ def _topology(schema: Document, at: str, options: Options) -> Errors:
 
 
 def _map_keys(items: object, keys: list[str], at: str) -> Errors:
-    if not keys:
-        yield field.required(
-            f"{at}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"
-        )
+    yield from field.present(
+        f"{at}.x-kubernetes-list-map-keys", keys, "must not be empty if x-kubernetes-list-type is map"
+    )
     if items is None:
         yield field.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
         return
@@ -263,8 +258,7 @@ def _rules(schema: Document, at: str) -> Errors:
                 f"{place}.messageExpression", "messageExpression must be non-empty if specified"
             )
         reason = rule.get("reason")
-        if reason is not None and reason not in _REASONS:
-            yield field.not_supported(f"{place}.reason", reason, _REASONS)
+        yield from field.one_of(f"{place}.reason", reason, _REASONS)
         yield from _rule_path(schema, rule.get("fieldPath") or "", f"{place}.fieldPath")
 
 

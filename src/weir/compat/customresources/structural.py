@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from weir.cel.library.regex import Regex, RegexError
-from weir.fields.field import Document, Errors, FieldError, forbidden, invalid, required
+from weir.fields.field import Document, Errors, FieldError, each, forbidden, invalid, required
 
 _ROOT, _ITEM, _FIELD = "root", "item", "field"
 _EMPTY_TYPE: Final = {
@@ -160,12 +160,10 @@ def _metadata_invariants(properties: Document, root: bool, embedded: bool, at: s
 
 def _value_validation(schema: Document, at: str, *, skip_any_of: bool, skip_first: bool) -> Errors:
     if not skip_any_of:
-        for i, clause in enumerate(schema.get("anyOf") or ()):
-            yield from _nested(clause, f"{at}.anyOf[{i}]")
+        yield from each(_nested, schema.get("anyOf"), f"{at}.anyOf")
     for i, clause in enumerate(schema.get("allOf") or ()):
         yield from _nested(clause, f"{at}.allOf[{i}]", skip_any_of=skip_first and i == 0)
-    for i, clause in enumerate(schema.get("oneOf") or ()):
-        yield from _nested(clause, f"{at}.oneOf[{i}]")
+    yield from each(_nested, schema.get("oneOf"), f"{at}.oneOf")
     if schema.get("not") is not None:
         yield from _nested(schema["not"], f"{at}.not")
     if pattern := schema.get("pattern"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.compat.customresources.field_paths import FieldPathError, find_field, show_steps
-from weir.fields.field import Document, Errors, duplicate, invalid, required, too_many
+from weir.fields.field import Document, Errors, duplicate, invalid, present, required, too_many
 
 MOST_SELECTABLE: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -42,8 +42,7 @@ def validate_deprecation(version: Document, at: str) -> Errors:
 def validate_column(column: Document, at: str) -> Errors:
     """Yield what is wrong with a printer column."""
     kind, form, path = column.get("type") or "", column.get("format") or "", column.get("jsonPath") or ""
-    if not column.get("name"):
-        yield required(f"{at}.name")
+    yield from present(f"{at}.name", column.get("name"))
     detail = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not kind:
         yield required(f"{at}.type", detail)

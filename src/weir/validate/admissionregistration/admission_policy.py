@@ -67,8 +67,7 @@ def validate_validating_admission_policy(new: Document, old: Document | None, co
     if not validations and not annotations:
         yield field.required("spec.validations", _NEITHER)
         yield field.required("spec.auditAnnotations", _NEITHER)
-    for i, validation in enumerate(validations):
-        yield from _validate_validation(validation, f"spec.validations[{i}]", composer)
+    yield from field.each(_validate_validation, validations, "spec.validations", composer)
     if len(annotations) > _MOST_ANNOTATIONS:
         shown = [
             {"Key": one.get("key") or "", "ValueExpression": one.get("valueExpression") or ""}
@@ -105,8 +104,7 @@ def validate_validating_admission_policy_binding(
             "response and headers serves no purpose)"
         )
         yield field.invalid("spec.validationActions", list(actions), detail)
-    if not seen:
-        yield field.required("spec.validationActions")
+    yield from field.present("spec.validationActions", seen)
     yield from validate_static_name(new, old)
 
 
@@ -149,7 +147,7 @@ def validate_policy_head(
 
     *more* finds what else is wrong with the constraints of one of them.
     """
-    yield from _one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE)
+    yield from field.one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE)
     params = spec.get("paramKind")
     if params is not None:
         yield from _validate_param_kind(params, "spec.paramKind")
@@ -158,8 +156,7 @@ def validate_policy_head(
         yield field.required("spec.matchConstraints")
     else:
         yield from validate_match_resources(match, "spec.matchConstraints")
-        if not match.get("resourceRules"):
-            yield field.required("spec.matchConstraints.resourceRules")
+        yield from field.present("spec.matchConstraints.resourceRules", match.get("resourceRules"))
         if more is not None:
             yield from more(match, "spec.matchConstraints")
     # Conditions that were accepted once stay good, as long as what they may name is the same.
@@ -184,7 +181,7 @@ def validate_binding_head(spec: Document) -> Errors:
 
 def validate_match_resources(match: Document, at: str) -> Errors:
     """Yield what is wrong with rules and selectors of a policy or binding."""
-    yield from _one_of(f"{at}.matchPolicy", match.get("matchPolicy"), _MATCH)
+    yield from field.one_of(f"{at}.matchPolicy", match.get("matchPolicy"), _MATCH)
     for member in ("namespaceSelector", "objectSelector"):
         yield from validate_label_selector(match.get(member), f"{at}.{member}")
     for member in ("resourceRules", "excludeResourceRules"):
@@ -195,12 +192,6 @@ def validate_match_resources(match: Document, at: str) -> Errors:
                 yield from field.each_invalid(where, name, check_path_segment(name))
                 yield from field.unique(name, names, where)
             yield from validate_rule(rule, f"{at}.{member}[{i}]")
-
-
-def _one_of(at: str, value: str | None, allowed: Sequence[str]) -> Errors:
-    """Yield that a value is not allowed; an absent one means its default."""
-    if value is not None and value not in allowed:
-        yield field.not_supported(at, value, allowed)
 
 
 def _validate_param_kind(kind: Document, at: str) -> Errors:
@@ -279,8 +270,7 @@ def _validate_status(status: Document) -> Errors:
     warnings = (status.get("typeChecking") or {}).get("expressionWarnings") or ()
     for i, warning in enumerate(warnings):
         at = f"status.typeChecking.expressionWarnings[{i}]"
-        if not warning.get("warning"):
-            yield field.required(f"{at}.warning")
+        yield from field.present(f"{at}.warning", warning.get("warning"))
         if not (warning.get("fieldRef") or "").strip():
             yield field.required(f"{at}.fieldRef")
     yield from validate_conditions(status.get("conditions") or [], "status.conditions")
@@ -306,10 +296,8 @@ def validate_mutating_admission_policy(new: Document, old: Document | None, cont
     compiler = PolicyCompiler(spec, ESCAPE)
     yield from compiler.variables("spec.variables")
     mutations = spec.get("mutations") or ()
-    if not mutations:
-        yield field.required("spec.mutations", "mutations must contain at least one item")
-    for i, mutation in enumerate(mutations):
-        yield from _validate_mutation(mutation, f"spec.mutations[{i}]", compiler)
+    yield from field.present("spec.mutations", mutations, "mutations must contain at least one item")
+    yield from field.each(_validate_mutation, mutations, "spec.mutations", compiler)
     yield from field.required_one_of(
         "spec.reinvocationPolicy", spec.get("reinvocationPolicy") or "", _REINVOCATION
     )

@@ -72,18 +72,16 @@ validate_mutating_webhook_configuration = validate_validating_webhook_configurat
 def _validate_webhook(hook: Document, at: str) -> Errors:
     name = hook.get("name") or ""
     yield from _validate_qualified(name, f"{at}.name")
-    for r, rule in enumerate(hook.get("rules") or ()):
-        yield from validate_rule(rule, f"{at}.rules[{r}]")
+    yield from field.each(validate_rule, hook.get("rules"), f"{at}.rules")
     for member, allowed in (("failurePolicy", _FAILURE), ("matchPolicy", _MATCH), ("sideEffects", _EFFECTS)):
         value = hook.get(member)
-        if value is not None and value not in allowed:
-            yield field.not_supported(f"{at}.{member}", value, allowed)
+        yield from field.one_of(f"{at}.{member}", value, allowed)
     if hook.get("sideEffects") is None:
         yield field.required(f"{at}.sideEffects", "must specify one of None, NoneOnDryRun")
     seconds = hook.get("timeoutSeconds")
-    if seconds is not None and not 1 <= seconds <= 30:
-        detail = "the timeout value must be between 1 and 30 seconds"
-        yield field.invalid(f"{at}.timeoutSeconds", seconds, detail)
+    yield from field.in_range(
+        f"{at}.timeoutSeconds", seconds, 1, 30, "the timeout value must be between 1 and 30 seconds"
+    )
     yield from field.one_of(f"{at}.reinvocationPolicy", hook.get("reinvocationPolicy"), ("IfNeeded", "Never"))
     for member in ("namespaceSelector", "objectSelector"):
         yield from validate_label_selector(hook.get(member), f"{at}.{member}")
@@ -95,10 +93,8 @@ def _validate_webhook(hook: Document, at: str) -> Errors:
 def validate_match_conditions(conditions: Sequence[Document], at: str, *, params: bool = False) -> Errors:
     """Yield what is wrong with match conditions, of webhooks and of policies (which may have *params*)."""
     names: set[str] = set()
-    if len(conditions) > MOST_CONDITIONS:
-        yield field.too_many(at, len(conditions), MOST_CONDITIONS)
-    for i, condition in enumerate(conditions):
-        yield from _validate_condition(condition, f"{at}[{i}]", names, params)
+    yield from field.at_most(at, conditions, MOST_CONDITIONS)
+    yield from field.each(_validate_condition, conditions, at, names, params)
 
 
 def _validate_condition(condition: Document, at: str, names: set[str], params: bool) -> Errors:
@@ -143,15 +139,13 @@ def validate_rule(rule: Document, at: str) -> Errors:
     """Yield what is wrong with a rule of a webhook or policy."""
     for member in ("operations", "apiGroups", "apiVersions", "resources"):
         values: list[str] = rule.get(member) or []
-        if not values:
-            yield field.required(f"{at}.{member}")
+        yield from field.present(f"{at}.{member}", values)
         if len(values) > 1 and "*" in values and member != "resources":
             detail = "if '*' is present, must not specify other " + _plural(member)
             yield field.invalid(f"{at}.{member}", values, detail)
         if member == "apiVersions" or member == "resources":
             for i, value in enumerate(values):
-                if not value:
-                    yield field.required(f"{at}.{member}[{i}]")
+                yield from field.present(f"{at}.{member}[{i}]", value)
         elif member == "operations":
             for i, value in enumerate(values):
                 if value not in _OPERATIONS:

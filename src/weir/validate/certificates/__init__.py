@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.fields.field import Errors, invalid, required, too_long
-from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain
+from weir.fields.field import Errors, invalid, required, short_enough
+from weir.values.names import check_dns1123_label, check_dns1123_subdomain
 from weir.values.quoting import quote
 
 _DOMAIN_MAX: Final = 253
@@ -24,8 +24,7 @@ def validate_signer_name(name: str, at: str) -> Errors:
         )
         return
     domain, path = segments
-    if byte_length(domain) > _DOMAIN_MAX:
-        yield too_long(at, _DOMAIN_MAX)
+    yield from short_enough(at, domain, _DOMAIN_MAX)
     labels = domain.split(".")
     for label in labels:
         if messages := check_dns1123_label(label):
@@ -39,8 +38,7 @@ def validate_signer_name(name: str, at: str) -> Errors:
             for message in messages:
                 yield invalid(at, path, f"validating label {quote(label)}: {message}")
             break
-    if byte_length(name) > _MAX:
-        yield too_long(at, _MAX)
+    yield from short_enough(at, name, _MAX)
 
 
 def is_kubernetes_signer(name: str) -> bool:

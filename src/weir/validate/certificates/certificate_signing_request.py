@@ -69,8 +69,7 @@ def _validate_spec(spec: Document, before: Document, *, is_new: bool) -> Errors:
         # An absent request is a nil slice to Go, and prints as null.
         yield field.invalid("spec.request", None if spec.get("request") is None else Enum(request), problem)
     usages, known = spec.get("usages") or [], before.get("usages") or []
-    if not usages:
-        yield field.required("spec.usages")
+    yield from field.present("spec.usages", usages)
     if is_new or USAGES.issuperset(known):
         for i, usage in enumerate(usages):
             if usage not in USAGES:
@@ -87,9 +86,12 @@ def _validate_spec(spec: Document, before: Document, *, is_new: bool) -> Errors:
     else:
         yield from validate_signer_name(signer, "spec.signerName")
     seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < MIN_EXPIRATION_SECONDS:
-        detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield field.invalid("spec.expirationSeconds", seconds, detail)
+    yield from field.at_least(
+        "spec.expirationSeconds",
+        seconds,
+        MIN_EXPIRATION_SECONDS,
+        "may not specify a duration less than 600 seconds (10 minutes)",
+    )
 
 
 def _validate_conditions(conditions: list[Document], before: list[Document] | None) -> Errors:

@@ -71,8 +71,7 @@ def _validate_spec(spec: Document) -> Errors:
         yield from field.each_invalid(f"spec.{thing}Name", shown, check_dns1123_subdomain(name))
         if not uid:
             yield field.invalid(f"spec.{thing}UID", Enum(uid), "must not be empty")
-        if byte_length(uid) > _UID_MAX:
-            yield field.too_long(f"spec.{thing}UID", _UID_MAX)
+        yield from field.short_enough(f"spec.{thing}UID", uid, _UID_MAX)
     seconds = spec.get("maxExpirationSeconds")
     if seconds is None:
         yield field.required("spec.maxExpirationSeconds", "must be set")

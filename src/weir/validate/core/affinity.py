@@ -51,13 +51,11 @@ def validate_node_affinity(affinity: Document, at: str, options: Options) -> Err
 
 def _validate_weight(term: Document, at: str) -> Errors:
     weight = term.get("weight") or 0
-    if not 1 <= weight <= 100:
-        yield field.invalid(f"{at}.weight", weight, WEIGHT_RANGE)
+    yield from field.in_range(f"{at}.weight", weight, 1, 100, WEIGHT_RANGE)
 
 
 def _validate_pod_affinity(affinity: Document, at: str) -> Errors:
-    for t, term in enumerate(affinity.get(_REQUIRED) or ()):
-        yield from _validate_pod_term(term, f"{at}.{_REQUIRED}[{t}]")
+    yield from field.each(_validate_pod_term, affinity.get(_REQUIRED), f"{at}.{_REQUIRED}")
     for t, weighted in enumerate(affinity.get(_PREFERRED) or ()):
         where = f"{at}.{_PREFERRED}[{t}]"
         yield from _validate_weight(weighted, where)
@@ -74,8 +72,7 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
         if keys and term.get("labelSelector") is None:
             yield field.forbidden(f"{at}.{name}", "must not be specified when labelSelector is not set")
             continue
-        for i, key in enumerate(keys):
-            yield from field.each_invalid(f"{at}.{name}[{i}]", key, check_label_key(key))
+        yield from field.each_well_formed(f"{at}.{name}", keys, check_label_key)
     yield from _validate_keys_apart(term, match, at)
     for i, key in enumerate(match):
         if key in mismatch:
@@ -83,8 +80,7 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
                 f"{at}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys"
             )
     topology_key = term.get("topologyKey") or ""
-    if not topology_key:
-        yield field.required(f"{at}.topologyKey", NOT_EMPTY)
+    yield from field.present(f"{at}.topologyKey", topology_key, NOT_EMPTY)
     yield from field.each_invalid(f"{at}.topologyKey", topology_key, check_label_key(topology_key))
 
 
@@ -119,12 +115,9 @@ def _validate_spread(constraint: Document, at: str, *, again: bool) -> Errors:
     """Yield what is wrong with one constraint; *again* says that a later one spreads the same."""
     skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
     action = constraint.get("whenUnsatisfiable") or ""
-    if skew <= 0:
-        yield field.invalid(f"{at}.maxSkew", skew, POSITIVE)
-    if not key:
-        yield field.required(f"{at}.topologyKey", NOT_EMPTY)
-    if action not in _WHEN_UNSATISFIABLE:
-        yield field.not_supported(f"{at}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
+    yield from field.at_least(f"{at}.maxSkew", skew, 1, POSITIVE)
+    yield from field.present(f"{at}.topologyKey", key, NOT_EMPTY)
+    yield from field.one_of(f"{at}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
     if again:
         yield field.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
     if (domains := constraint.get("minDomains")) is not None:
@@ -146,6 +139,5 @@ def _validate_spread_keys(constraint: Document, at: str) -> Errors:
     if constraint.get("labelSelector") is None:
         yield field.forbidden(f"{at}.matchLabelKeys", "must not be specified when labelSelector is not set")
         return
-    for i, key in enumerate(keys):
-        yield from field.each_invalid(f"{at}.matchLabelKeys[{i}]", key, check_label_key(key))
+    yield from field.each_well_formed(f"{at}.matchLabelKeys", keys, check_label_key)
     yield from _validate_keys_apart(constraint, keys, at)

@@ -90,8 +90,10 @@ def validate_secret(new: Document, old: Document | None, context: Context) -> Er
 def _validate_type(secret: Document, data: dict[str, Any]) -> Errors:
     kind = secret.get("type") or "Opaque"
     if kind == "kubernetes.io/service-account-token":
-        if not ((secret.get("metadata") or {}).get("annotations") or {}).get(_ACCOUNT):
-            yield field.required(f"metadata.annotations[{_ACCOUNT}]")
+        yield from field.present(
+            f"metadata.annotations[{_ACCOUNT}]",
+            ((secret.get("metadata") or {}).get("annotations") or {}).get(_ACCOUNT),
+        )
     elif kind == "kubernetes.io/basic-auth":
         if "username" not in data and "password" not in data:
             yield field.required("data[username]")

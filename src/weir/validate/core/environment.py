@@ -96,13 +96,11 @@ def _validate_value_from(source: Document, has_value: bool, at: str) -> Errors:
 
 
 def _validate_file_key(reference: Document, at: str) -> Errors:
-    if not reference.get("key"):
-        yield field.required(f"{at}.key")
+    yield from field.present(f"{at}.key", reference.get("key"))
     yield from field.required_well_formed(
         f"{at}.volumeName", reference.get("volumeName") or "", check_dns1123_label
     )
-    if not reference.get("path"):
-        yield field.required(f"{at}.path")
+    yield from field.present(f"{at}.path", reference.get("path"))
     path = reference.get("path") or ""
     if path.startswith("/"):
         yield field.invalid(f"{at}.path", path, "must be a relative path")

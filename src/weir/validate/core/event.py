@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.fields.field import Context, Document, Errors, invalid, required
+from weir.fields.field import Context, Document, Errors, invalid, present, required
 from weir.fields.meta import IMMUTABLE, same, validate_generic_meta, validate_meta
 from weir.validate.gonames import go_struct
 from weir.values.names import byte_length, check_label_key, check_path_segment
@@ -73,8 +73,7 @@ def _shown(value: Any) -> Any:
 def _validate_reporter(event: Document, field: str) -> Errors:
     """Yield errors about the reporting fields of an event with an eventTime; *field* names the reporter."""
     controller = event.get("reportingController") or event.get("reportingComponent") or ""
-    if not controller:
-        yield required(field)
+    yield from present(field, controller)
     for message in check_label_key(controller):
         yield invalid(field, controller, message)
     for name, limit in (
@@ -98,10 +97,8 @@ def _validate_modern(event: Document) -> Errors:
     if series is not None:
         if (series.get("count") or 0) < 2:
             yield invalid("series.count", "", "should be at least 2")
-        if not series.get("lastObservedTime"):
-            yield required("series.lastObservedTime")
-    if not event.get("eventTime"):
-        yield required("eventTime")
+        yield from present("series.lastObservedTime", series.get("lastObservedTime"))
+    yield from present("eventTime", event.get("eventTime"))
     if event.get("type") not in ("Normal", "Warning"):
         yield invalid("type", "", "has invalid value: " + (event.get("type") or ""))
     for field, internal in _OLD_WAYS.items():

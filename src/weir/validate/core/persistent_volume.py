@@ -60,11 +60,9 @@ def validate_persistent_volume(new: Document, old: Document | None, context: Con
 
 def _validate_spec(spec: Document, options: Options) -> Errors:
     modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
-    if not modes:
-        yield field.required("spec.accessModes")
+    yield from field.present("spec.accessModes", modes)
     yield from validate_access_modes(modes, "spec.accessModes")
-    if not capacity:
-        yield field.required("spec.capacity")
+    yield from field.present("spec.capacity", capacity)
     if list(capacity) != ["storage"]:
         shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)}
         shown = None if spec.get("capacity") is None else shown
@@ -86,8 +84,7 @@ def _validate_spec(spec: Document, options: Options) -> Errors:
             yield field.forbidden(f"spec.{name}", ONE_TYPE)
         elif check := _SOURCES[name]:
             yield from check(spec[name], f"spec.{_SPELLED.get(name, name)}")
-    if not given:
-        yield field.required("spec", "must specify a volume type")
+    yield from field.present("spec", given, "must specify a volume type")
     if given[:1] == ["local"] and affinity is None:
         yield field.required("spec.nodeAffinity", LOCAL_NEEDS_AFFINITY)
     path = (spec.get("hostPath") or {}).get("path") or ""
@@ -125,8 +122,7 @@ def _validate_local(source: Document, at: str) -> Errors:
 
 def _validate_csi(source: Document, at: str) -> Errors:
     yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
-    if not source.get("volumeHandle"):
-        yield field.required(f"{at}.volumeHandle")
+    yield from field.present(f"{at}.volumeHandle", source.get("volumeHandle"))
     for name in (
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",

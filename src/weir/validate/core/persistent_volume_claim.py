@@ -55,8 +55,7 @@ def validate_access_modes(modes: list[str], at: str) -> Errors:
 def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) -> Errors:
     """Yield what is wrong with the spec of a claim, also inside templates and ephemeral volumes."""
     modes = spec.get("accessModes") or []
-    if not modes:
-        yield field.required(f"{at}.accessModes", "at least 1 access mode is required")
+    yield from field.present(f"{at}.accessModes", modes, "at least 1 access mode is required")
     yield from validate_label_selector(spec.get("selector"), f"{at}.selector")
     yield from validate_access_modes(modes, f"{at}.accessModes")
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -103,10 +102,8 @@ def _data_sources(spec: Document, drops: bool) -> Iterator[tuple[str, Document]]
 
 
 def _validate_data_source(source: Document, at: str) -> Errors:
-    if not source.get("name"):
-        yield field.required(f"{at}.name")
-    if not source.get("kind"):
-        yield field.required(f"{at}.kind")
+    yield from field.present(f"{at}.name", source.get("name"))
+    yield from field.present(f"{at}.kind", source.get("kind"))
     group = source.get("apiGroup") or ""
     if not group and source.get("kind") != "PersistentVolumeClaim":
         yield field.invalid(

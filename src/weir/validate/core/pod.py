@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weir.fields import field
 from weir.fields.addresses import IP_MESSAGE, find_ip
-from weir.fields.field import Context, Document, Enum, Errors, FieldError, forbidden, invalid, required
+from weir.fields.field import Context, Document, Enum, Errors, FieldError, forbidden, invalid
 from weir.fields.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from weir.validate.core.containers import PodContext, validate_ephemeral_containers
 from weir.validate.core.pod_spec import validate_pod_spec
@@ -28,8 +28,7 @@ def validate_target(binding: Document) -> Errors:
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         yield field.not_supported("target.kind", target["kind"], ("Node", "<empty>"))
-    if not target.get("name"):
-        yield field.required("target.name")
+    yield from field.present("target.name", target.get("name"))
 
 
 def validate_binding(new: Document, old: Document | None, context: Context) -> Errors:
@@ -119,8 +118,7 @@ def _validate_update(new: Document, old: Document, options: Options) -> Errors:
             yield forbidden(f"spec.{name}", "pod updates may not add or remove containers")
             return
         for i, container in enumerate(after):
-            if not container.get("image"):
-                yield required(f"spec.{name}[{i}].image")
+            yield from field.present(f"spec.{name}[{i}].image", container.get("image"))
     stop = list(_validate_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")))
     yield from stop
     if stop and new.get("activeDeadlineSeconds") is not None:
@@ -278,9 +276,9 @@ def validate_status(new: Document, old: Document) -> Errors:
         kind = condition.get("type") or ""
         yield from field.each_invalid(f"status.conditions[{i}].Type", kind, check_label_key(kind))
         generation = condition.get("observedGeneration") or 0
-        if generation < 0:
-            detail = "must be a non-negative integer"
-            yield field.invalid(f"status.conditions[{i}].observedGeneration", generation, detail)
+        yield from field.at_least(
+            f"status.conditions[{i}].observedGeneration", generation, 0, "must be a non-negative integer"
+        )
 
 
 def _addresses(status: Document, plural: str, singular: str) -> list[str]:

@@ -106,8 +106,7 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     )
     yield from field.well_formed(f"{at}.nodeName", get("nodeName") or None, check_dns1123_subdomain)
     deadline = get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _INT32_MAX:
-        yield field.invalid(f"{at}.activeDeadlineSeconds", deadline, DEADLINE_RANGE)
+    yield from field.in_range(f"{at}.activeDeadlineSeconds", deadline, 1, _INT32_MAX, DEADLINE_RANGE)
     yield from field.well_formed(f"{at}.hostname", get("hostname") or None, check_dns1123_label)
     yield from field.well_formed(f"{at}.subdomain", get("subdomain") or None, check_dns1123_label)
     if (override := get("hostnameOverride")) is not None:
@@ -172,16 +171,14 @@ def _validate_dns_config(config: Document | None, policy: str, at: str) -> Error
         if config is None:
             yield field.required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
-        if not servers:
-            yield field.required(
-                f"{at}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            )
+        yield from field.present(
+            f"{at}.nameservers", servers, "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        )
     if config is None:
         return
     if len(servers) > 3:
         yield field.invalid(f"{at}.nameservers", servers, "must not have more than 3 nameservers")
-    for i, server in enumerate(servers):
-        yield from field.each_invalid(f"{at}.nameservers[{i}]", server, check_ip(server))
+    yield from field.each_well_formed(f"{at}.nameservers", servers, check_ip)
     searches = config.get("searches") or []
     if len(searches) > 32:
         yield field.invalid(f"{at}.searches", searches, "must not have more than 32 search paths")
@@ -189,8 +186,7 @@ def _validate_dns_config(config: Document | None, policy: str, at: str) -> Error
         domain = domain.removesuffix(".")
         yield from field.each_invalid(f"{at}.searches[{i}]", domain, check_search_domain(domain))
     for i, option in enumerate(config.get("options") or ()):
-        if not option.get("name"):
-            yield field.required(f"{at}.options[{i}]", "must not be empty")
+        yield from field.present(f"{at}.options[{i}]", option.get("name"), "must not be empty")
 
 
 def _validate_scheduling_gates(gates: list[Document], at: str) -> Errors:
@@ -214,5 +210,6 @@ def _validate_host_aliases(aliases: list[Document], at: str) -> Errors:
     for i, alias in enumerate(aliases):
         address = alias.get("ip") or ""
         yield from field.each_invalid(f"{at}[{i}].ip", address, check_ip(address))
-        for n, name in enumerate(alias.get("hostnames") or ()):
-            yield from field.each_invalid(f"{at}[{i}].hostnames[{n}]", name, check_dns1123_subdomain(name))
+        yield from field.each_well_formed(
+            f"{at}[{i}].hostnames", alias.get("hostnames"), check_dns1123_subdomain
+        )

@@ -107,9 +107,11 @@ def _validate_scope(requirement: Document, at: str) -> Errors:
     if name in _ONLY_EXISTS and operator != "Exists":
         yield field.invalid(f"{at}.operator", Enum(operator), ONLY_EXISTS)
     if operator in ("In", "NotIn"):
-        if not values:
-            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            yield field.required(f"{at}.values", detail)
+        yield from field.present(
+            f"{at}.values",
+            values,
+            "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"

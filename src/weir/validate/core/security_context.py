@@ -141,13 +141,17 @@ _SYSCTL: Final = f"({_SYSCTL_PART}[\\./])*{_SYSCTL_PART}"
 _match_sysctl = re.compile(_SYSCTL).fullmatch
 _SYSCTL_MAX: Final = 253
 _PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
+_POLICIES: Final = {
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "supplementalGroupsPolicy": ("Merge", "Strict"),
+    "seLinuxChangePolicy": ("MountOption", "Recursive"),
+}
 
 
 def _validate_ids(security: Document, names: tuple[str, ...], at: str) -> Errors:
     for name in names:
         value = security.get(name)
-        if value is not None and not 0 <= value <= _ID_MAX:
-            yield field.invalid(f"{at}.{name}", value, ID_RANGE)
+        yield from field.in_range(f"{at}.{name}", value, 0, _ID_MAX, ID_RANGE)
 
 
 def _validate_profile(profile: Document, at: str, what: str) -> Errors:
@@ -156,8 +160,9 @@ def _validate_profile(profile: Document, at: str, what: str) -> Errors:
         f"{at}.type", kind, _PROFILE_TYPES, f"type is required when {at.rpartition('.')[2]} is set"
     )
     if kind == "Localhost":
-        if not localhost:
-            yield field.required(f"{at}.localhostProfile", f"must be set when {what} type is Localhost")
+        yield from field.present(
+            f"{at}.localhostProfile", localhost, f"must be set when {what} type is Localhost"
+        )
     elif localhost is not None and (what == "seccomp" or kind in _PROFILE_TYPES):
         shown = go_struct({"seccomp": "SeccompProfile", "AppArmor": "AppArmorProfile"}[what], profile)
         yield field.invalid(f"{at}.localhostProfile", shown, f"can only be set when {what} type is Localhost")
@@ -200,21 +205,16 @@ def validate_pod_security_context(spec: Document, at: str) -> Errors:
             yield field.invalid(f"{where}.supplementalGroups[{i}]", group, ID_RANGE)
     if sysctls := security.get("sysctls"):
         yield from _validate_sysctls(sysctls, f"{where}.sysctls")
-    yield from _validate_policy(security, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), where)
+    name = "fsGroupChangePolicy"
+    yield from field.one_of(f"{where}.{name}", security.get(name), _POLICIES[name])
     if (profile := security.get("seccompProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.seccompProfile", "seccomp")
     if windows := security.get("windowsOptions"):
         yield from validate_windows_options(windows, f"{where}.windowsOptions")
     if (profile := security.get("appArmorProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.appArmorProfile", "AppArmor")
-    yield from _validate_policy(security, "supplementalGroupsPolicy", ("Merge", "Strict"), where)
-    yield from _validate_policy(security, "seLinuxChangePolicy", ("MountOption", "Recursive"), where)
-
-
-def _validate_policy(security: Document, name: str, allowed: tuple[str, ...], at: str) -> Errors:
-    value = security.get(name)
-    if value is not None and value not in allowed:
-        yield field.not_supported(f"{at}.{name}", value, allowed)
+    for name in ("supplementalGroupsPolicy", "seLinuxChangePolicy"):
+        yield from field.one_of(f"{where}.{name}", security.get(name), _POLICIES[name])
 
 
 def _validate_sysctls(sysctls: list[Document], at: str) -> Errors:

@@ -44,8 +44,7 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     for i, address in enumerate(spec.get("externalIPs") or ()):
         messages = check_ip(address) or check_usable_ip(address)
         yield from field.each_invalid(f"spec.externalIPs[{i}]", address, messages)
-    if kind not in _TYPES:
-        yield field.not_supported("spec.type", kind, _TYPES)
+    yield from field.one_of("spec.type", kind, _TYPES)
     if kind == "LoadBalancer":
         for i, text in enumerate(spec.get("loadBalancerSourceRanges") or ()):
             # Upstream writes this field with a capital.
@@ -113,8 +112,7 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
             yield from field.each_invalid(f"{at}.name", name, check_dns1123_label(name))
             yield from field.unique(name, names, f"{at}.name")
         number = port.get("port") or 0
-        if not 1 <= number <= 65535:
-            yield field.invalid(f"{at}.port", number, PORT_RANGE)
+        yield from field.in_range(f"{at}.port", number, 1, 65535, PORT_RANGE)
         yield from field.one_of(f"{at}.protocol", port.get("protocol") or "TCP", PROTOCOLS)
         if (target := port.get("targetPort")) not in (None, ""):
             yield from validate_port_reference(target, f"{at}.targetPort")
@@ -155,10 +153,10 @@ def validate_endpoints(new: Document, old: Document | None, context: Context) ->
         if not ready and not not_ready:
             yield field.required(at, "must specify `addresses` or `notReadyAddresses`")
         for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
-            for a, address in enumerate(addresses):
-                yield from _validate_endpoint_address(address, f"{at}.{name}[{a}]")
-        for p, port in enumerate(subset.get("ports") or ()):
-            yield from _validate_endpoint_port(port, f"{at}.ports[{p}]", len(subset["ports"]) > 1)
+            yield from field.each(_validate_endpoint_address, addresses, f"{at}.{name}")
+        yield from field.each(
+            _validate_endpoint_port, subset.get("ports"), f"{at}.ports", len(subset["ports"]) > 1
+        )
 
 
 def _validate_endpoint_address(address: Document, at: str) -> Errors:
@@ -177,7 +175,6 @@ def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors
     elif name:
         yield from field.each_invalid(f"{at}.name", name, check_dns1123_label(name))
     number = port.get("port") or 0
-    if not 1 <= number <= 65535:
-        yield field.invalid(f"{at}.port", number, PORT_RANGE)
+    yield from field.in_range(f"{at}.port", number, 1, 65535, PORT_RANGE)
     yield from field.one_of(f"{at}.protocol", port.get("protocol") or "TCP", PROTOCOLS)
     yield from field.well_formed(f"{at}.appProtocol", port.get("appProtocol"), check_label_key)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from weir.fields.field import Document, Errors, invalid, not_supported, one_of, required
+from weir.fields.field import Document, Errors, in_range, invalid, not_supported, one_of, present, required
 
 Check = Callable[[Document, str], Errors]
 LUN_RANGE: Final = "must be between 0 and 255, inclusive"
@@ -32,8 +32,7 @@ def needs(*fields: str) -> Check:
 
     def check(source: Document, at: str) -> Errors:
         for field in fields:
-            if not source.get(field):
-                yield required(f"{at}.{field}")
+            yield from present(f"{at}.{field}", source.get(field))
 
     return check
 
@@ -50,15 +49,13 @@ def iscsi(*, for_volume: bool) -> Check:
             yield invalid(at, name, "must be valid format")
 
     def check(source: Document, at: str) -> Errors:
-        if not source.get("targetPortal"):
-            yield required(f"{at}.targetPortal")
+        yield from present(f"{at}.targetPortal", source.get("targetPortal"))
         if name := source.get("iqn"):
             yield from named(name, f"{at}.iqn")
         else:
             yield required(f"{at}.iqn")
         lun = source.get("lun") or 0
-        if not 0 <= lun <= 255:
-            yield invalid(f"{at}.lun", lun, LUN_RANGE)
+        yield from in_range(f"{at}.lun", lun, 0, 255, LUN_RANGE)
         secret = source.get("secretRef")
         if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
             yield required(f"{at}.secretRef")
@@ -85,8 +82,7 @@ def fibre_channel(source: Document, at: str) -> Errors:
 
 def flex(source: Document, at: str) -> Errors:
     """Yield what is wrong with a Flex volume; some options belong to Kubernetes."""
-    if not source.get("driver"):
-        yield required(f"{at}.driver")
+    yield from present(f"{at}.driver", source.get("driver"))
     for name in sorted(source.get("options") or {}):
         domain = "." + name.partition("/")[0].lower()
         if domain.endswith((".kubernetes.io", ".k8s.io")):

@@ -68,8 +68,7 @@ def validate_trust_source(source: Document, at: str) -> Errors:
         shown = go_struct("ClusterTrustBundleProjection", source)
         yield field.invalid(at, shown, "only one of name and signerName may be used")
     elif name is not None:
-        if not name:
-            yield field.required(f"{at}.name", "must be a valid object name")
+        yield from field.present(f"{at}.name", name, "must be a valid object name")
         for message in check_bundle_name(_signer_of(name), name):
             yield field.invalid(f"{at}.name", name, f"not a valid clustertrustbundlename: {message}")
         if selector is not None:
@@ -77,15 +76,13 @@ def validate_trust_source(source: Document, at: str) -> Errors:
                 f"{at}.labelSelector", selector, "labelSelector must be unset if name is specified"
             )
     elif signer is not None:
-        if not signer:
-            yield field.required(f"{at}.signerName", "must be a valid signer name")
+        yield from field.present(f"{at}.signerName", signer, "must be a valid signer name")
         yield from validate_signer_name(signer, f"{at}.signerName")
         if selector is not None:
             yield from validate_label_selector(selector, f"{at}.labelSelector")
     else:
         yield field.required(at, "either name or signerName must be specified")
-    if not source.get("path"):
-        yield field.required(f"{at}.path")
+    yield from field.present(f"{at}.path", source.get("path"))
 
 
 def _signer_of(name: str) -> str:
@@ -185,11 +182,9 @@ def validate_host_path(source: Document, at: str) -> Errors:
 
 def validate_nfs(source: Document, at: str) -> Errors:
     """Yield what is wrong with an NFS share."""
-    if not source.get("server"):
-        yield field.required(f"{at}.server")
+    yield from field.present(f"{at}.server", source.get("server"))
     path = source.get("path") or ""
-    if not path:
-        yield field.required(f"{at}.path")
+    yield from field.present(f"{at}.path", path)
     if not path.startswith("/"):
         yield field.invalid(f"{at}.path", path, "must be an absolute path")
 
@@ -201,14 +196,12 @@ def _validate_empty_dir(source: Document, at: str) -> Errors:
 
 
 def _validate_mode(mode: Any, at: str) -> Errors:
-    if mode is not None and not 0 <= mode <= 0o777:
-        yield field.invalid(at, mode, FILE_MODE)
+    yield from field.in_range(at, mode, 0, 0o777, FILE_MODE)
 
 
 def _validate_items(items: list[Document] | None, at: str) -> Errors:
     for i, item in enumerate(items or ()):
-        if not item.get("key"):
-            yield field.required(f"{at}[{i}].key")
+        yield from field.present(f"{at}[{i}].key", item.get("key"))
         if not item.get("path"):
             yield field.required(f"{at}[{i}].path")
         else:
@@ -217,22 +210,15 @@ def _validate_items(items: list[Document] | None, at: str) -> Errors:
 
 
 def _validate_secret(source: Document, at: str) -> Errors:
-    if not source.get("secretName"):
-        yield field.required(f"{at}.secretName")
+    yield from field.present(f"{at}.secretName", source.get("secretName"))
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
     yield from _validate_items(source.get("items"), f"{at}.items")
 
 
 def _validate_config_map(source: Document, at: str) -> Errors:
-    if not source.get("name"):
-        yield field.required(f"{at}.name")
+    yield from field.present(f"{at}.name", source.get("name"))
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
     yield from _validate_items(source.get("items"), f"{at}.items")
-
-
-def _validate_claim(source: Document, at: str) -> Errors:
-    if not source.get("claimName"):
-        yield field.required(f"{at}.claimName")
 
 
 def _validate_downward(source: Document, at: str) -> Errors:
@@ -243,8 +229,7 @@ def _validate_downward(source: Document, at: str) -> Errors:
 def _validate_downward_items(items: list[Document] | None, at: str) -> Errors:
     for item in items or ():
         path = item.get("path") or ""
-        if not path:
-            yield field.required(f"{at}.path")
+        yield from field.present(f"{at}.path", path)
         yield from _validate_inner_file(path, f"{at}.path")
         member, resource = item.get("fieldRef"), item.get("resourceFieldRef")
         if member is not None:
@@ -274,8 +259,7 @@ def _validate_projected(source: Document, at: str) -> Errors:
         for name in given:
             part = projection[name]
             if name in ("secret", "configMap"):
-                if not part.get("name"):
-                    yield field.required(f"{where}.{name}.name")
+                yield from field.present(f"{where}.{name}.name", part.get("name"))
                 yield from _validate_items(part.get("items"), f"{where}.{name}.items")
                 yield from _validate_paths_apart(part, paths, at, part.get("name") or "")
             elif name == "downwardAPI":
@@ -314,10 +298,9 @@ def _validate_file(path: str, where: str, paths: set[str], at: str) -> Errors:
 def _validate_token(source: Document, at: str, projected: str) -> Errors:
     at += ".serviceAccountToken"
     seconds = source.get("expirationSeconds")
-    if seconds is not None and seconds < 600:
-        yield field.invalid(
-            f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
-        )
+    yield from field.at_least(
+        f"{at}.expirationSeconds", seconds, 600, "may not specify a duration less than 10 minutes"
+    )
     if seconds is not None and seconds > 1 << 32:
         yield field.invalid(
             f"{at}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
@@ -364,14 +347,12 @@ def _validate_ephemeral(source: Document, at: str) -> Errors:
 
 
 def _validate_git(source: Document, at: str) -> Errors:
-    if not source.get("repository"):
-        yield field.required(f"{at}.repository")
+    yield from field.present(f"{at}.repository", source.get("repository"))
     yield from validate_local_path(source.get("directory") or "", f"{at}.directory")
 
 
 def _validate_image(source: Document, at: str) -> Errors:
-    if not source.get("reference"):
-        yield field.required(f"{at}.reference")
+    yield from field.present(f"{at}.reference", source.get("reference"))
     if (policy := source.get("pullPolicy") or "") not in ("", *PULL_POLICIES):
         yield field.not_supported(f"{at}.pullPolicy", policy, PULL_POLICIES)
 
@@ -388,7 +369,7 @@ _SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
     "iscsi": iscsi(for_volume=False),
     "glusterfs": needs("endpoints", "path"),
     "flocker": None,
-    "persistentVolumeClaim": _validate_claim,
+    "persistentVolumeClaim": needs("claimName"),
     "rbd": needs("monitors", "image"),
     "cinder": needs("volumeID"),
     "cephfs": needs("monitors"),

@@ -36,7 +36,7 @@ from weir.validate.resource.device_names import (
 from weir.validate.resource.device_taint_rule import validate_device_tolerations, validate_json_object
 from weir.validate.resource.resource_slice import validate_binding_conditions
 from weir.validate.selectors import validate_node_selector
-from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain, in_bytes
+from weir.values.names import check_dns1123_label, check_dns1123_subdomain, in_bytes
 from weir.values.quoting import quote
 
 NOT_A_REQUEST: Final = (
@@ -150,8 +150,7 @@ def _allocation(devices: Document, options: Options, slashes: bool) -> Errors:
     if over := too_long_list(results, MOST_RESULTS, f"{at}.results"):
         yield from over
     else:
-        for i, result in enumerate(results):
-            yield from _result(result, f"{at}.results[{i}]", options, slashes)
+        yield from field.each(_result, results, f"{at}.results", options, slashes)
     if over := too_long_list(configs, MOST_CONFIGS, f"{at}.config"):
         yield from over
         return
@@ -175,8 +174,7 @@ def _pool_name(name: str, at: str) -> Errors:
     if not name:
         yield field.required(at)
         return
-    if byte_length(name) > POOL_MAX_BYTES:
-        yield field.too_long(at, POOL_MAX_BYTES)
+    yield from field.short_enough(at, name, POOL_MAX_BYTES)
     for i, part in enumerate(name.split("/")):
         if not part:
             yield field.invalid(at, name, f"segment {i}: must not be empty")
@@ -194,12 +192,12 @@ def _share_id(holder: Document, at: str) -> Errors:
 def _device(device: Document, at: str) -> Errors:
     yield from _share_id(device, at)
     network = device.get("networkData") or {}
-    if byte_length(network.get("interfaceName") or "") > 256:
-        yield field.too_long(f"{at}.networkData.interfaceName", 256)
+    yield from field.short_enough(f"{at}.networkData.interfaceName", network.get("interfaceName") or "", 256)
     addresses, where = network.get("ips") or [], f"{at}.networkData.ips"
     yield from too_long_list(addresses, MOST_ADDRESSES, where) or repeated(addresses, (), where)
-    if byte_length(network.get("hardwareAddress") or "") > 128:
-        yield field.too_long(f"{at}.networkData.hardwareAddress", 128)
+    yield from field.short_enough(
+        f"{at}.networkData.hardwareAddress", network.get("hardwareAddress") or "", 128
+    )
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
@@ -273,8 +271,7 @@ def _validate_consumers(status: Document) -> Errors:
     consumers = status.get("reservedFor") or []
     for i, consumer in enumerate(consumers if len(consumers) <= MOST_CONSUMERS else ()):
         for name in ("resource", "name", "uid"):
-            if not consumer.get(name):
-                yield field.required(f"status.reservedFor[{i}].{name}")
+            yield from field.present(f"status.reservedFor[{i}].{name}", consumer.get(name))
 
 
 def _validate_reservation(status: Document, claim: Document, before: Document) -> Errors:
@@ -309,14 +306,14 @@ def _validate_devices(devices: list[Document], allocation: Document | None) -> E
             shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_key(device), strict=True))
             yield field.invalid(at, shown, "must be an allocated device in the claim")
         conditions = device.get("conditions") or []
-        if len(conditions) > MOST_CONDITIONS:
-            yield field.too_many(f"{at}.conditions", len(conditions), MOST_CONDITIONS)
+        yield from field.at_most(f"{at}.conditions", conditions, MOST_CONDITIONS)
         yield from validate_conditions(conditions, f"{at}.conditions")
         if device.get("data") is not None:
             yield from validate_json_object(device["data"], f"{at}.data")
         addresses = (device.get("networkData") or {}).get("ips") or []
-        for n, address in enumerate(addresses if len(addresses) <= MOST_ADDRESSES else ()):
-            yield from _validate_address(address, f"{at}.networkData.ips[{n}]")
+        yield from field.each(
+            _validate_address, addresses if len(addresses) <= MOST_ADDRESSES else (), f"{at}.networkData.ips"
+        )
 
 
 def _validate_address(address: str, at: str) -> Errors:

@@ -26,7 +26,6 @@ from weir.validate.resource.device_names import (
     validate_identifier,
 )
 from weir.values.names import (
-    byte_length,
     check_dns1123_label,
     check_dns1123_subdomain,
     check_label_key,
@@ -76,8 +75,7 @@ def fully_qualified_name(name: str, at: str) -> Errors:
     if not domain:
         yield field.invalid(at, "", "prefix must not be empty")
     else:
-        if byte_length(domain) > DRIVER_MAX_BYTES:
-            yield field.too_long(at, DRIVER_MAX_BYTES)
+        yield from field.short_enough(at, domain, DRIVER_MAX_BYTES)
         messages = in_bytes(check_dns1123_subdomain(domain))
         yield from field.each_invalid(at, domain, ("prefix: " + message for message in messages))
     if identifier:
@@ -144,8 +142,7 @@ def declared_slice(spec: Document, old: Document | None, kept_effects: Collectio
     before = old or {}
     devices = spec.get("devices") or []
     if old is None or not same(devices, before.get("devices") or []):
-        for i, device in enumerate(devices):
-            yield from _device(device, f"spec.devices[{i}]", kept_effects)
+        yield from field.each(_device, devices, "spec.devices", kept_effects)
     for i, entry in enumerate(spec.get("taints") or ()):
         yield from taint_effect(entry.get("taint") or {}, f"spec.taints[{i}].taint", kept_effects)
     sets, at = spec.get("sharedCounters") or [], "spec.sharedCounters"
@@ -162,8 +159,7 @@ def declared_slice(spec: Document, old: Document | None, kept_effects: Collectio
 
 
 def _counters(counters: Document, at: str) -> Errors:
-    if not counters:
-        yield field.required(at)
+    yield from field.present(at, counters)
     for name in sorted(counters):
         yield from field.each_invalid(at, name, in_bytes(check_dns1123_label(name)))
 
@@ -180,8 +176,7 @@ def _device(device: Document, at: str, kept_effects: Collection[str]) -> Errors:
         for i, entry in enumerate(consumed):
             yield from short_name(entry.get("counterSet") or "", f"{where}[{i}].counterSet")
             yield from _counters(entry.get("counters") or {}, f"{where}[{i}].counters")
-    for i, taint in enumerate(device.get("taints") or ()):
-        yield from taint_effect(taint, f"{at}.taints[{i}]", kept_effects)
+    yield from field.each(taint_effect, device.get("taints"), f"{at}.taints", kept_effects)
     yield from binding_conditions(device, at)
 
 
@@ -222,8 +217,7 @@ def declared_claim(devices: Document, at: str, options: Options) -> Errors:
         yield from over
     else:
         yield from repeated(requests, ("name",), where, "resource.v1.DeviceRequest")
-        for i, request in enumerate(requests):
-            yield from _request(request, f"{where}[{i}]", options)
+        yield from field.each(_request, requests, where, options)
     constraints, where = devices.get("constraints") or [], f"{at}.constraints"
     if over := too_long_list(constraints, MOST, where):
         yield from over

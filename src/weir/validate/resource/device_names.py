@@ -34,8 +34,7 @@ def validate_driver_name(name: str, at: str, *, slashes: bool = False) -> Errors
     if not name:
         yield field.required(at)
         return
-    if byte_length(name) > DRIVER_MAX_BYTES:
-        yield field.too_long(at, DRIVER_MAX_BYTES)
+    yield from field.short_enough(at, name, DRIVER_MAX_BYTES)
     for part in name.split("/") if slashes else [name]:
         yield from field.each_invalid(at, part, check_dns1123_subdomain(part.lower()))
 
@@ -56,8 +55,7 @@ def validate_pool_name(name: str, at: str) -> Errors:
     if not name:
         yield field.required(at)
         return
-    if byte_length(name) > POOL_MAX_BYTES:
-        yield field.too_long(at, POOL_MAX_BYTES)
+    yield from field.short_enough(at, name, POOL_MAX_BYTES)
     for part in name.split("/"):
         yield from field.each_invalid(at, part, check_dns1123_subdomain(part))
 
@@ -69,8 +67,7 @@ def validate_device_name(name: str, at: str) -> Errors:
 
 def validate_identifier(name: str, at: str) -> Errors:
     """Yield what is wrong with the part of an attribute's name after its domain."""
-    if byte_length(name) > IDENTIFIER_MAX_BYTES:
-        yield field.too_long(at, IDENTIFIER_MAX_BYTES)
+    yield from field.short_enough(at, name, IDENTIFIER_MAX_BYTES)
     yield from field.each_invalid(at, name, check_c_identifier(name))
 
 

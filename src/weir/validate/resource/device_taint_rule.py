@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from weir.fields import field
-from weir.fields.field import Context, Document, Enum, Errors, settle, too_many
+from weir.fields.field import Context, Document, Enum, Errors, settle
 from weir.fields.meta import validate_meta
 from weir.validate.conditions import validate_conditions
 from weir.validate.core.tolerations import EMPTY_KEY, validate_comparison, validate_expression
@@ -38,13 +38,11 @@ def validate_device_taint(taint: Document, at: str) -> Errors:
     key, value = taint.get("key") or "", taint.get("value") or ""
     yield from field.each_invalid(f"{at}.key", key, check_label_key(key))
     yield from field.each_invalid(f"{at}.value", value, check_label_value(value))
-    if byte_length(taint.get("description") or "") > DESCRIPTION_MAX_BYTES:
-        yield field.too_long(f"{at}.description", DESCRIPTION_MAX_BYTES)
+    yield from field.short_enough(f"{at}.description", taint.get("description") or "", DESCRIPTION_MAX_BYTES)
     if "data" in taint and taint["data"] is not None:
         yield from validate_json_object(taint["data"], f"{at}.data")
     rate = taint.get("evictionsPerSecond")
-    if rate is not None and rate <= 0:
-        yield field.invalid(f"{at}.evictionsPerSecond", rate, POSITIVE)
+    yield from field.at_least(f"{at}.evictionsPerSecond", rate, 1, POSITIVE)
 
 
 def validate_json_object(value: Any, at: str) -> Errors:
@@ -92,8 +90,7 @@ def validate_device_taint_rule(new: Document, old: Document | None, context: Con
         yield from validate_meta(new, old, context)
         conditions = (new.get("status") or {}).get("conditions") or []
         yield from validate_conditions(conditions, "status.conditions")
-        if len(conditions) > MOST_CONDITIONS:
-            yield too_many("status.conditions", len(conditions), MOST_CONDITIONS)
+        yield from field.at_most("status.conditions", conditions, MOST_CONDITIONS)
         return
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     kept = {(before.get("taint") or {}).get("effect") or ""}

@@ -95,8 +95,7 @@ def validate_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield errors in the device requests of a claim."""
     requests, constraints = devices.get("requests") or [], devices.get("constraints") or []
     if not (over := list(over_limit(requests, MOST, f"{at}.requests"))):
-        for i, request in enumerate(requests):
-            yield from _validate_request(request, f"{at}.requests[{i}]", options)
+        yield from field.each(_validate_request, requests, f"{at}.requests", options)
     yield from over
     names = request_names(devices)
     if not (over := list(over_limit(constraints, MOST, f"{at}.constraints"))):
@@ -112,8 +111,8 @@ def _validate_request(request: Document, at: str, options: Options) -> Errors:
     if exactly is not None and alternatives:
         yield field.invalid(at, None, ONE_FORM + ", but multiple fields are set")
     elif exactly is not None:
-        class_name = exactly.get("deviceClassName") or ""
-        yield from _validate_class_name(class_name, f"{at}.exactly.deviceClassName")
+        class_name, where = exactly.get("deviceClassName"), f"{at}.exactly.deviceClassName"
+        yield from field.required_well_formed(where, class_name, check_dns1123_subdomain)
         yield from _validate_device_request(exactly, f"{at}.exactly", options)
     elif alternatives:
         at = f"{at}.firstAvailable"
@@ -125,10 +124,6 @@ def _validate_request(request: Document, at: str, options: Options) -> Errors:
             yield from _validate_device_request(alternative, f"{at}[{i}]", options)
     else:
         yield field.required(at, ONE_FORM)
-
-
-def _validate_class_name(name: str, at: str) -> Errors:
-    yield from field.required_well_formed(at, name, check_dns1123_subdomain)
 
 
 def _validate_device_request(request: Document, at: str, options: Options) -> Errors:

@@ -82,10 +82,8 @@ def _validate_identity(spec: Document, old: Document | None, context: Context) -
         yield from validate_driver_name(driver, "spec.driver", slashes=context.relaxed)
     yield from validate_pool_name(pool.get("name") or "", "spec.pool.name")
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
-    if count <= 0:
-        yield field.invalid("spec.pool.resourceSliceCount", count, POSITIVE)
-    if generation < 0:
-        yield field.invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
+    yield from field.at_least("spec.pool.resourceSliceCount", count, 1, POSITIVE)
+    yield from field.at_least("spec.pool.generation", generation, 0, "must be greater than or equal to zero")
     if old is None:
         return
     if (pool.get("name") or "") != ((old.get("pool") or {}).get("name") or ""):
@@ -222,8 +220,7 @@ def _validate_device(
         if len(taints) > MOST_TAINTS:
             yield field.too_many(f"{at}.taints", len(taints), MOST_TAINTS)
         else:
-            for i, taint in enumerate(taints):
-                yield from validate_device_taint(taint, f"{at}.taints[{i}]")
+            yield from field.each(validate_device_taint, taints, f"{at}.taints")
     yield from _validate_consumption(device.get("consumesCounters") or [], f"{at}.consumesCounters")
     yield from _validate_device_nodes(device, at, bool(spec.get("perDeviceNodeSelection")), context)
     yield from validate_binding_conditions(device, at)
@@ -278,8 +275,7 @@ def _validate_text(text: str, kind: str, at: str) -> Errors:
             parse_strict(text)
         except SemverError:
             yield field.invalid(at, text, "must be a string compatible with semver.org spec 2.0.0")
-    if byte_length(text) > VALUE_MAX_BYTES:
-        yield field.too_long(at, VALUE_MAX_BYTES)
+    yield from field.short_enough(at, text, VALUE_MAX_BYTES)
 
 
 def _validate_capacity(capacity: Document, device: Document, at: str) -> Errors:
@@ -321,8 +317,7 @@ def validate_binding_conditions(holder: Document, at: str) -> Errors:
         if len(listed) > MOST_BINDING_CONDITIONS:
             yield from field.covered([field.too_many(f"{at}.{name}", len(listed), MOST_BINDING_CONDITIONS)])
         else:
-            for i, condition in enumerate(listed):
-                yield from field.each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
+            yield from field.each_well_formed(f"{at}.{name}", listed, check_label_key)
     yield from repeated(wanted, (), f"{at}.bindingConditions")
     for i, condition in enumerate(failed):
         where = f"{at}.bindingFailureConditions[{i}]"
@@ -358,23 +353,17 @@ def _validate_slice_taints(taints: list[Document]) -> Errors:
 # Their names are the second pass's business; only a map over its limit is reported here.
 
 
-def _validate_counters(counters: Document, at: str) -> Errors:
-    if len(counters) > MOST_ENTRIES:
-        yield field.too_many(at, len(counters), MOST_ENTRIES)
-
-
 def _validate_counter_sets(sets: list[Document]) -> Errors:
     if len(sets) <= MOST_COUNTER_SETS:
         for i, counters in enumerate(sets):
-            yield from _validate_counters(
-                counters.get("counters") or {}, f"spec.sharedCounters[{i}].counters"
-            )
+            where = f"spec.sharedCounters[{i}].counters"
+            yield from field.at_most(where, counters.get("counters") or {}, MOST_ENTRIES)
 
 
 def _validate_consumption(entries: list[Document], at: str) -> Errors:
     if len(entries) <= MOST_CONSUMED_SETS:
         for i, entry in enumerate(entries):
-            yield from _validate_counters(entry.get("counters") or {}, f"{at}[{i}].counters")
+            yield from field.at_most(f"{at}[{i}].counters", entry.get("counters") or {}, MOST_ENTRIES)
 
 
 # ── capacity request policies ─────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from tests.certificate_documents import condition, conditions, migration
 from weir.fields.field import Context
 from weir.gates import Gates
-from weir.validate.storagemigration import validate_storage_version_migration
+from weir.validate.small_groups import validate_storage_version_migration
 
 DONE = condition("Succeeded", lastTransitionTime="2026-01-01T00:00:00Z")
 

@@ -5,8 +5,7 @@ import pytest
 import weir.validate
 from weir.fields.meta import validate_meta
 from weir.objects.kinds import KINDS
-from weir.objects.wings import address, find_member
-from weir.validate.registry import find_rule
+from weir.validate.registry import address, find_rule
 
 GROUPS = {address(kind.group, kind.kind)[0] for kind in KINDS}
 KIND_MODULES = {address(kind.group, kind.kind) for kind in KINDS}
@@ -14,7 +13,6 @@ VALIDATE = Path(weir.validate.__file__).parent
 
 
 def test_a_custom_kind_has_no_address_though_its_group_begins_like_a_built_in_one():
-    assert find_member("weir.validate", "apps.example.com", "Deployment", "validate_{}") is None
     assert find_rule("apps.example.com", "Deployment") is validate_meta
 
 
