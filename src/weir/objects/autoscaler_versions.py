@@ -2,24 +2,186 @@
 
 v1 has one metric, CPU utilization. Everything else of v2 is in annotations of v1, so that a round trip loses nothing:
 the other metrics, current values, conditions and behavior. The behavior is there with its Go names. An annotation
-that cannot be parsed is dropped.
+that cannot be parsed is dropped. The metrics use the layout of the former v2beta1: one of five sources, with names of
+its own; the tables below give each name its place in v2, in the order in which v1 prints them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from weir.objects.autoscaler_metrics import (
-    Document,
-    set_fields,
-    spec_to_v1,
-    spec_to_v2,
-    status_to_v1,
-    status_to_v2,
-)
+from weir.values.quantity import find_quantity
 from weir.values.quoting import compact_json
+
+# ── metrics of the annotations ──────────────────────────────────────────────────────────────────────
+
+
+Document = dict[str, Any]
+_ZERO: Final = "0"
+
+
+class _Field(NamedTuple):
+    """A field of a source in v1 and its place in v2."""
+
+    v1: str
+    v2: str  #: with a dot below a struct
+    zero: Any = None  #: what an absent or empty one is printed as in v1; None: nothing
+    read: Any = None  #: what an absent or empty one is read as in v2; None: nothing
+
+
+#: Fields of v2 in the order in which they are printed: of a source, where it is another than below, and of an amount.
+_SPEC_ORDER: Final = {"object": ("describedObject", "target", "metric")}
+_STATUS_ORDER: Final = {"object": ("metric", "current", "describedObject")}
+_ORDER: Final = ("metric", "name", "target", "current", "container")
+_AMOUNT_ORDER: Final = ("type", "value", "averageValue", "averageUtilization")
+
+_Sources = Mapping[str, tuple[_Field, ...]]
+_NAME: Final = _Field("metricName", "metric.name", "", "")
+_SELECTOR: Final = _Field("selector", "metric.selector")
+_OBJECT: Final = _Field("target", "describedObject", {}, {"kind": "", "name": ""})
+_OF_RESOURCE: Final = _Field("name", "name", "", "")
+_CONTAINER: Final = _Field("container", "container")
+_RESOURCE: Final = (
+    _OF_RESOURCE,
+    _Field("targetAverageUtilization", "target.averageUtilization"),
+    _Field("targetAverageValue", "target.averageValue"),
+    _CONTAINER,
+)
+_SPECS: Final[_Sources] = {
+    "object": (
+        _OBJECT,
+        _NAME,
+        _Field("targetValue", "target.value", _ZERO, _ZERO),
+        _SELECTOR,
+        _Field("averageValue", "target.averageValue"),
+    ),
+    "pods": (_NAME, _Field("targetAverageValue", "target.averageValue", _ZERO, _ZERO), _SELECTOR),
+    "resource": _RESOURCE,
+    "containerResource": _RESOURCE,
+    "external": (
+        _NAME,
+        _Field("metricSelector", "metric.selector"),
+        _Field("targetValue", "target.value"),
+        _Field("targetAverageValue", "target.averageValue"),
+    ),
+}
+_CURRENT_RESOURCE: Final = (
+    _OF_RESOURCE,
+    _Field("currentAverageUtilization", "current.averageUtilization"),
+    _Field("currentAverageValue", "current.averageValue", _ZERO, _ZERO),
+    _CONTAINER,
+)
+_STATUSES: Final[_Sources] = {
+    "object": (
+        _OBJECT,
+        _NAME,
+        _Field("currentValue", "current.value", _ZERO, _ZERO),
+        _SELECTOR,
+        _Field("averageValue", "current.averageValue"),
+    ),
+    "pods": (_NAME, _Field("currentAverageValue", "current.averageValue", _ZERO, _ZERO), _SELECTOR),
+    "resource": _CURRENT_RESOURCE,
+    "containerResource": _CURRENT_RESOURCE,
+    "external": (
+        _NAME,
+        _Field("metricSelector", "metric.selector"),
+        _Field("currentValue", "current.value", _ZERO, _ZERO),
+        _Field("currentAverageValue", "current.averageValue"),
+    ),
+}
+
+
+def set_fields(**fields: Any) -> Document:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def spec_to_v2(metric: Document) -> Document:
+    """Return a metric as the annotation has it in the layout of v2."""
+    return _to_v2(metric, _SPECS, _SPEC_ORDER)
+
+
+def status_to_v2(metric: Document) -> Document:
+    """Return a current metric as the annotation has it in the layout of v2."""
+    return _to_v2(metric, _STATUSES, _STATUS_ORDER)
+
+
+def spec_to_v1(metric: Document) -> Document:
+    """Return a metric of v2 as the annotation has it."""
+    return _to_v1(metric, _SPECS)
+
+
+def status_to_v1(metric: Document) -> Document:
+    """Return a current metric of v2 as the annotation has it."""
+    return _to_v1(metric, _STATUSES)
+
+
+def _to_v2(metric: Document, sources: _Sources, orders: Mapping[str, tuple[str, ...]]) -> Document:
+    result: Document = {"type": metric.get("type") or ""}
+    amounts = "target" if sources is _SPECS else "current"
+    for name, fields in sources.items():
+        if isinstance(source := metric.get(name), dict):
+            converted: Document = {amounts: {}}
+            for field in fields:
+                value = source.get(field.v1)
+                value = value if field.read is None else value or field.read
+                if value is not None:
+                    struct, _, member = field.v2.rpartition(".")
+                    (converted.setdefault(struct, {}) if struct else converted)[member] = value
+            if sources is _SPECS:
+                _set_type(converted["target"], name)
+            converted[amounts] = _in_order(converted[amounts], _AMOUNT_ORDER)
+            result[name] = _in_order(converted, orders.get(name, _ORDER))
+    return result
+
+
+def _in_order(struct: Document, names: tuple[str, ...]) -> Document:
+    return {name: struct[name] for name in names if name in struct}
+
+
+def _to_v1(metric: Document, sources: _Sources) -> Document:
+    result: Document = {"type": metric.get("type") or ""}
+    for name, fields in sources.items():
+        if isinstance(source := metric.get(name), dict):
+            result[name] = {}
+            for field in fields:
+                struct, _, member = field.v2.rpartition(".")
+                value = ((source.get(struct) or {}) if struct else source).get(member)
+                value = value if field.zero is None else value or field.zero
+                if field is _OBJECT:
+                    value = _reference(value or {})
+                if value is not None:
+                    result[name][field.v1] = value
+    return result
+
+
+def _set_type(target: Document, source: str) -> None:
+    """Set the type of a target, which v1 does not say; a value of zero beside an average is none."""
+    value, average = target.get("value"), target.get("averageValue")
+    if source == "external":
+        kind = "AverageValue" if value is None else "Value"
+    elif source == "object":
+        kind = "Value" if average is None else "AverageValue"
+        zero = (quantity := find_quantity(str(value))) is not None and quantity.sign == 0
+        if average is not None and zero:
+            del target["value"]
+    else:
+        kind = "AverageValue" if target.get("averageUtilization") is None else "Utilization"
+    target["type"] = kind
+
+
+def _reference(reference: Document) -> Document:
+    return set_fields(
+        kind=reference.get("kind") or "",
+        name=reference.get("name") or "",
+        apiVersion=reference.get("apiVersion"),
+    )
+
+
+# ── the object ──────────────────────────────────────────────────────────────────────────────────────
+
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 METRICS: Final = _PREFIX + "metrics"
