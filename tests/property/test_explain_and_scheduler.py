@@ -19,6 +19,7 @@ from weir.objects.core import Namespace, Node, Pod, read
 from weir.objects.declared_features import RESTART_ALL
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
+from weir.scheduler.pod_class import SeatedPods
 from weir.scheduler.volumes import Storage
 from weir.world import World
 
@@ -85,7 +86,7 @@ def test_pods_loaded_at_once_count_like_pods_added_one_by_one(seed):
         engine.table.put_node(node)
     for pod in pods:
         one_by_one.assume(pod.key, pod, node.name)
-    at_once.table.load_pods(node.name, [(pod.key, at_once.classes.of(pod)) for pod in pods])
+    at_once.table.load_pods(node.name, SeatedPods({pod.key: at_once.classes.of(pod) for pod in pods}))
     asked = random_pod(rng, "new", True)
     assert (at_once.statuses(asked), at_once.table.state.tolist()) == (
         one_by_one.statuses(asked),

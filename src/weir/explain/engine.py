@@ -35,7 +35,7 @@ from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.plugins.volume_binding import BoundVolumeBinding
 from weir.scheduler.plugins.volume_zone import BoundVolumeZone
-from weir.scheduler.pod_class import PodClass, PodClasses
+from weir.scheduler.pod_class import PodClass, PodClasses, SeatedPods
 from weir.scheduler.preemption import priority
 from weir.scheduler.reasons import OtherNode, Reason, UntoleratedTaint
 from weir.scheduler.volume_reasons import ClaimUnusable
@@ -195,7 +195,7 @@ class Engines:
     def _table(self, names: tuple[str, ...]) -> NodeTable:
         table, classes = NodeTable(), PodClasses()
         class_of: dict[int, PodClass] = {}  # by identity of the template, which many pods share
-        by_node: dict[str, list[tuple[str, PodClass]]] = {name: [] for name in self.world.nodes}
+        by_node = {name: SeatedPods() for name in self.world.nodes}
         for key, node_name, template in self.world.seated_pods():
             there = by_node.get(node_name)
             if there is None or key == self.without:
@@ -203,7 +203,7 @@ class Engines:
             pod_class = class_of.get(id(template))
             if pod_class is None:
                 pod_class = class_of[id(template)] = classes.of(unbound(self.world.pods[key]))
-            there.append((key, pod_class))
+            there[key] = pod_class
         for node in self.world.nodes.values():
             table.put_node(with_room(node, names))
             table.load_pods(node.name, by_node[node.name])

@@ -8,7 +8,8 @@ their views, and what is decided by a template is decided once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
@@ -65,8 +66,8 @@ class SnapshotPods(Mapping[str, Pod]):
         """Yield the pods that were read; those put in later have no JSON."""
         return (entry for entry in self.entries.values() if not isinstance(entry, Pod))
 
-    @property
-    def templates(self) -> Iterable[Pod]:
+    @cached_property
+    def templates(self) -> Collection[Pod]:
         """The distinct templates."""
         seats = self.entries.values()
         every = [entry.template if isinstance(entry, SnapshotPod) else entry for entry in seats]
@@ -176,18 +177,18 @@ def _json_key(pod: Any, own: _OwnSpec) -> bytes | None:
 
     No byte of JSON is zero.
     """
-    spec: bytes | None = bytes(pod.spec)
-    if own.node_name:
-        spec = _without(spec, b'"nodeName"')
-    if own.hostname:
-        spec = _without(spec, b'"hostname"')
-    if spec is None:
-        return None
-    volumes = bytes(own.volumes)
-    if _EPHEMERAL in volumes:  # whose claims are named after the pod
-        return None
-    if token := _TOKEN_NAME.search(volumes):
-        spec = spec.replace(token[0], _TOKEN)
+    spec = bytes(pod.spec)
+    for name, value in ((b'"nodeName"', own.node_name), (b'"hostname"', own.hostname)):
+        if value:
+            rest = _without(spec, name)
+            if rest is None:
+                return None
+            spec = rest
+    if volumes := bytes(own.volumes):
+        if _EPHEMERAL in volumes:  # whose claims are named after the pod
+            return None
+        if token := _TOKEN_NAME.search(volumes):
+            spec = spec.replace(token[0], _TOKEN)
     status = pod.status
     shared = (
         _encode(_template_status(pod))
@@ -197,13 +198,11 @@ def _json_key(pod: Any, own: _OwnSpec) -> bytes | None:
     return b"\0".join((pod.metadata.namespace.encode(), shared, spec, *_metadata_of(pod.metadata)))
 
 
-def _without(spec: bytes | None, name: bytes) -> bytes | None:
-    """Return the JSON of *spec*, which has this text field, without it; None where the name may mean something else."""
-    at = -1 if spec is None else spec.rfind(name)
-    if spec is None or at < 0 or spec.find(name, 0, at) >= 0:  # a label of a selector may have the same name
-        return None
-    text = _TEXT.match(spec, at + len(name))
-    return None if text is None else spec[: max(spec.rfind(b",", 0, at), 0)] + spec[text.end() :]
+def _without(spec: bytes, name: bytes) -> bytes | None:
+    """Return *spec*, which has this text field, without it; None where the name may mean something else."""
+    before, _, after = spec.partition(name)
+    text = None if name in after else _TEXT.match(after)  # a label of a selector may have the same name
+    return None if text is None else before[: max(before.rfind(b","), 0)] + after[text.end() :]
 
 
 def _template_parts(pod: Pod) -> tuple[ObjectMeta, PodSpec, PodStatus]:
@@ -289,11 +288,7 @@ def like(pods: Mapping[str, Pod], holds: Callable[[Pod], object]) -> Iterator[Po
     if not isinstance(pods, SnapshotPods):
         yield from filter(holds, pods.values())
         return
-    verdicts: dict[int, bool] = {}
-    for entry in pods.entries.values():
-        _, template = _seat(entry)
-        verdict = verdicts.get(id(template))
-        if verdict is None:
-            verdict = verdicts[id(template)] = bool(holds(template))
-        if verdict:
+    chosen = {id(template) for template in pods.templates if holds(template)}
+    for entry in pods.entries.values() if chosen else ():
+        if id(_seat(entry)[1]) in chosen:
             yield entry if isinstance(entry, Pod) else read_pod(entry.source)

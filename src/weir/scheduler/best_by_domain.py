@@ -65,9 +65,9 @@ def best_by_domain(feasibility: Feasibility) -> Best | None:
         return None
     kept = feasibility.kept_by_domain
     if kept is None:
-        kept = feasibility.kept_by_domain = _Places(feasibility, *spread)
+        kept = feasibility.kept_by_domain = _Places(feasibility.table, *spread)
     assert isinstance(kept, _Places)
-    return kept.best()
+    return kept.best(feasibility)
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,13 @@ _Moved = dict[int, tuple[_Place, int] | None]
 
 
 class _Places:
-    """The rows of one class by place, kept up to date with its feasibility."""
+    """The rows of one class by place, kept up to date with its feasibility, which keeps them and is not held here.
 
-    def __init__(self, feasibility: Feasibility, plugin: SpreadPlugin, weight: int) -> None:
-        self._feasibility, self._table = feasibility, feasibility.table
-        self._plugin, self._weight = plugin, weight
+    A feasibility that is dropped is gone with all its rows at once, without a garbage collection.
+    """
+
+    def __init__(self, table: NodeTable, plugin: SpreadPlugin, weight: int) -> None:
+        self._table, self._plugin, self._weight = table, plugin, weight
         self._shared = _shared.setdefault(self._table, _Shared())
         self._version: tuple[int, int] | None = None
         self._grouping: _Grouping | None = None
@@ -189,9 +191,10 @@ class _Places:
         self._width = 1  #: of counts in such a number
         self._moves = 0
 
-    def best(self) -> Best | None:
-        keys = self._feasibility.keys()
-        touched = self._feasibility.take_touched()
+    def best(self, feasibility: Feasibility) -> Best | None:
+        """Return the best row of their *feasibility*; None when all have to be looked at, or there is none."""
+        keys = feasibility.keys()
+        touched = feasibility.take_touched()
         if self._version != self._table.nodes_version:
             self._version = self._table.nodes_version
             self._grouping = self._shared.grouping_of(self._table, self._plugin.topology_keys)
@@ -208,7 +211,7 @@ class _Places:
             self._known = self._find(self._grouping, keys)
         elif touched:
             self._move(self._grouping, keys, touched)
-        return self._chosen(self._grouping, keys) if self._known else None
+        return self._chosen(self._grouping, keys, feasibility) if self._known else None
 
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
 
@@ -269,12 +272,12 @@ class _Places:
 
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────
 
-    def _chosen(self, grouping: _Grouping, keys: Ints) -> Best | None:
+    def _chosen(self, grouping: _Grouping, keys: Ints, feasibility: Feasibility) -> Best | None:
         places = [place for place in self._places.values() if place.taking]
         if self._plugin.filters:
             refused = self._plugin.codes_by_label(grouping.labels) != 0
             if refused.any():
-                if not self._keeps_highest(keys, ~refused[grouping.group]):
+                if not _keeps_highest(feasibility, keys, ~refused[grouping.group]):
                     return None
                 flags = refused.tolist()
                 places = [place for place in places if not flags[place.group]]
@@ -293,8 +296,8 @@ class _Places:
         row = int(self._table.ordered[_RANK_MASK - (found & _RANK_MASK)])
         return Best(row, feasible, found >> RANK_BITS if feasible > 1 else 0)
 
-    def _keeps_highest(self, keys: Ints, among: Ints) -> bool:
-        """Return whether the highest raw scores of all rows that take the pod are *among* those that are left."""
-        watched = self._feasibility.watched()
-        left = (keys >= 0) & among
-        return all((raw[: len(keys)][left] == highest).any() for raw, highest in watched)
+
+def _keeps_highest(feasibility: Feasibility, keys: Ints, among: Ints) -> bool:
+    """Return whether the highest raw scores of all rows that take the pod are *among* those that are left."""
+    left = (keys >= 0) & among
+    return all((raw[: len(keys)][left] == highest).any() for raw, highest in feasibility.watched())

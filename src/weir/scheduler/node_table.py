@@ -7,7 +7,7 @@ pod that arrives before its node is kept and counted once the node is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -143,7 +143,7 @@ class NodeTable:
         if old is None and (expected := self._expected.pop(node.name, None)):
             self._seat(row, expected)
         if old is None and (stranded := self._homeless.pop(node.name, None)):
-            self.load_pods(node.name, stranded.items())
+            self._seat(row, SeatedPods(stranded))
 
     def remove_node(self, name: str) -> None:
         """Take the node out; pods still bound to it wait for it to come back."""
@@ -346,7 +346,7 @@ class NodeTable:
         self._expected[node_name] = pods
 
     def _seat(self, row: int, pods: SeatedPods) -> None:
-        """Count pods that were expected: the same as `add_pod` for each."""
+        """Count new pods together: the same as `add_pod` for each."""
         self.pods[row].update(pods)
         self.row_of_pod.update(dict.fromkeys(pods, row))
         usage, column = pods.usage, self.state[:, row].tolist()
@@ -362,17 +362,9 @@ class NodeTable:
         self._put_state(row, column)
         self._note(row)
 
-    def load_pods(self, node_name: str, pods: Iterable[tuple[str, PodClass]]) -> None:
-        """Count many new pods on a node that is here: the same as `add_pod` for each, its amounts written once."""
-        row = self.row_of[node_name]
-        there = self.pods[row]
-        column = self.state[:, row].tolist()
-        for key, pod in pods:
-            there[key] = pod
-            self.row_of_pod[key] = row
-            self._count(row, column, pod, 1)
-        self._put_state(row, column)
-        self._note(row)
+    def load_pods(self, node_name: str, pods: SeatedPods) -> None:
+        """Count new pods on a node that is here."""
+        self._seat(self.row_of[node_name], pods)
 
     def remove_pod(self, key: str) -> None:
         """Stop counting the pod, wherever it is."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -165,6 +167,27 @@ def test_ten_times_the_nodes_have_no_more_of_them_scored(
         most.append(max(looked))
         looked.clear()
     assert most[1] <= most[0] < 60
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_class_that_is_dropped_leaves_nothing_to_the_garbage_collector(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of classes come and go in one forecast, which collects garbage next to never."""
+    monkeypatch.setattr(best_by_domain, "LOOKS_AT_ALL", 0)
+    monkeypatch.setattr("weir.scheduler.cycle._FEASIBILITY_BYTES", 0)
+    monkeypatch.setattr("weir.scheduler.cycle._LEAST_CLASSES", 1)
+    engine, rng = wide(40), random.Random(1)
+    first, other = pod(rng, number), pod(rng, number + 1)
+    gc.disable()
+    try:
+        assert isinstance(engine.place(first), Placement)
+        kept = [ref(engine.feasibility(first)), ref(engine.feasibility(first).kept_by_domain)]
+        assert kept[1]() is not None
+        engine.place(other)
+        assert [each() for each in kept] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_groups_are_given_up_where_there_are_nearly_as_many_as_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
