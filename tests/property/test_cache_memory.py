@@ -52,6 +52,10 @@ FEEDERS = {
     "weir.devices.expression.check_expression": "check_expression('device.driver == ' + repr(t))",
     # each entry is wrong, and what is said of it repeats the value
     "weir.lowering.annotated._read": "_read('[&a {key: k, operator: Gt, value: ' + t[-2000:] + '}' + ',*a' * 60 + ']')",
+    "weir.lowering.annotated_affinity._read": (
+        "_read('{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: ["
+        "&a {key: k, operator: Gt, values: [' + t[-2000:] + ']}' + ',*a' * 60 + ']}]}}')"
+    ),
     "weir.lowering.key_rules.read_rule": (
         "read_rule(_text({'keys': ['k'], 'tolerations': [{'key': 'k', 'operator': 'Equal', 'value': t}]}))"
     ),
