@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.cel import types, wellknown
+from weir.cel import messages, types
 from weir.cel.env import Env, Function, Library, Overload
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.types import Type, list_of, map_of, opaque, optional_of, param, type_of_type, wrapper
@@ -61,8 +61,8 @@ def _named(name: str, args: list[Type]) -> Type:
             "list": list_of, "map": map_of, "optional_type": optional_of, "type": type_of_type, "wrapper": wrapper,
         }  # fmt: skip
         return makers[name](*args) if name in makers else opaque(name, *args)
-    if name in wellknown.MESSAGES:
-        return wellknown.MESSAGES[name][0]
+    if name in messages.MESSAGES:
+        return messages.MESSAGES[name][0]
     return _SIMPLE.get(name) or opaque(name)
 
 

@@ -28,10 +28,9 @@ from tests.cel_environments import (
     toleration_env,
 )
 from weir.cel.env import Env
-from weir.cel.errors import CelError, EvaluationError
+from weir.cel.errors import CelError, CompileError, EvaluationError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import build, check_expression
-from weir.cel.source import CompileError
 from weir.cel.types import Kind, Type
 from weir.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, type_of
 

@@ -19,11 +19,9 @@ from tests.cel_vectors import to_json
 from tests.kubernetes.oracles import oracle
 from tests.unit.cel.random_expressions import Grower
 from weir.cel import types
-from weir.cel.admission import long_name, refuse
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, CompileError
 from weir.cel.lowering import ProgramError
-from weir.cel.program import build, check_expression
-from weir.cel.source import CompileError
+from weir.cel.program import build, check_expression, long_name, refuse
 from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 from weir.taints.expression import ENV

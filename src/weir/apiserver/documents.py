@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from weir.cel.allowance import TooMuchText, allowance
+from weir.cel.work import TooMuchText, allowance
 from weir.compat.customresources.reading import check_custom, decode_custom, default_custom
 from weir.compat.customresources.resource_rules import validate_resource
 from weir.compat.customresources.served import CustomResourceKind

@@ -6,10 +6,9 @@ variables and libraries exist is an `Env`, given by the caller.
 
 from weir.cel.cache import CacheInfo, ProgramCache
 from weir.cel.env import Env, ObjectType
-from weir.cel.errors import CelError, CostLimitExceeded, EvaluationError
+from weir.cel.errors import CelError, CompileError, CostLimitExceeded, EvaluationError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Program, check_expression, compile
-from weir.cel.source import CompileError
 
 __all__ = [
     "CacheInfo",

@@ -1,7 +1,7 @@
 """Syntax tree of an expression, with the annotations of the checker.
 
 Spec: cel.md 2.3 "AST and operator names". Every node has a number (`id`), the code point offset of its
-position (`pos`, see weir.cel.source) and, after checking, a `type`. A `Call` gets the overloads that may
+position (`pos`, see weir.cel.errors) and, after checking, a `type`. A `Call` gets the overloads that may
 run (`candidates`, in declaration order: one means the call is resolved), an `Ident` that names a type
 gets its value in `constant`. A qualified name the checker resolved is one `Ident` or `Call` with the dotted
 name. Macros are expanded by the parser; a `Comprehension` is all that is left of them.

@@ -14,9 +14,9 @@ import threading
 from typing import Final, NamedTuple
 
 from weir.cel.env import Env
+from weir.cel.errors import CompileError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Program, compile
-from weir.cel.source import CompileError
 
 _Key = tuple[str, Env]
 #: A full cache forgets this share of its entries at once (at least one).

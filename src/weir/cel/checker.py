@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.cel import ast, patch_values, types, wellknown
+from weir.cel import ast, messages, types
 from weir.cel.ast import Call, Comprehension, Entry, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from weir.cel.env import Env, Function, Overload
-from weir.cel.source import Issue, Source
+from weir.cel.errors import Issue, Source
 from weir.cel.types import (
     BOOL,
     DYN,
@@ -124,16 +124,16 @@ class _Checker:
             declared = env.variables.get(full)
             if declared is not None:
                 return full, declared, ast.NO_CONSTANT
-            constant = env.constants.get(full) or wellknown.CONSTANTS.get(full)
+            constant = env.constants.get(full) or messages.CONSTANTS.get(full)
             if constant is not None:
                 return full, constant[0], constant[1]
             if full in env.object_types:
                 return full, type_of_type(env.object_types[full].type), ast.NO_CONSTANT
             if full in env.undefined:
                 return full, type_of_type(env.undefined[full]), ast.NO_CONSTANT
-            if env.patch_types and patch_values.is_patch_type(full):
+            if env.patch_types and messages.is_patch_type(full):
                 return full, type_of_type(object_named(full)), ast.NO_CONSTANT
-            message = wellknown.MESSAGES.get(full)
+            message = messages.MESSAGES.get(full)
             if message is not None:
                 return full, type_of_type(message[0]), ast.NO_CONSTANT
         return None
@@ -219,9 +219,9 @@ class _Checker:
         declared = self.env.object_types.get(message)
         if declared is not None:
             return declared.fields.get(field)
-        if self.env.patch_types and patch_values.is_patch_type(message):
-            return patch_values.field_type(message, field)
-        return wellknown.field_type(message, field)
+        if self.env.patch_types and messages.is_patch_type(message):
+            return messages.patch_field_type(message, field)
+        return messages.field_type(message, field)
 
     def check_call(self, node: Call) -> Node:
         if node.function == ast.OPT_SELECT:
@@ -339,7 +339,7 @@ class _Checker:
         node.type = ERROR
         if declared.kind is not Kind.TYPE:
             self.issue(node.pos, f"'{declared}' is not a type")
-        elif name in wellknown.MESSAGES or declared.params[0].kind is Kind.OBJECT:
+        elif name in messages.MESSAGES or declared.params[0].kind is Kind.OBJECT:
             node.type = declared.params[0]
         else:
             self.issue(node.pos, f"'{declared.params[0]}' is not a message type")

@@ -14,10 +14,9 @@ from typing import Final
 
 from weir.cel import work
 from weir.cel.env import Env
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, Source
 from weir.cel.lexer import EOF, Token, tokenize
 from weir.cel.program import Program, compile
-from weir.cel.source import Source
 from weir.cel.values import Value
 
 Compile = Callable[[str, Env], Program]

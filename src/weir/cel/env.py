@@ -143,7 +143,7 @@ class Env:
     (cel.md 11.3), `"*"` standing for any name: `{("taint", "key"): 317}`.
     homogeneous_literals / validators: the Kubernetes literal checks of cel.md 4.5 and 4.6.
     cost_limit: runtime budget of evaluations. patch_types: `Object{…}` and `JSONPatch{…}` can be built
-    (weir.cel.patch_values).
+    (weir.cel.messages).
     """
 
     libraries: tuple[Library, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from weir.cel import ast, types, wellknown
+from weir.cel import ast, messages, types
 from weir.cel.access import KEYS, invalid_key
 from weir.cel.ast import Call, Comprehension, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from weir.cel.checker import candidate_names, qualified_name
@@ -384,7 +384,7 @@ class _Lowering:
         name = node.name
         if not self.checked:
             for full in candidate_names(self.env.container, name):
-                if full in wellknown.MESSAGES or full in self.env.object_types:
+                if full in messages.MESSAGES or full in self.env.object_types:
                     name = full
                     break
         entries = [(entry.field, self.lower(entry.value), entry.optional) for entry in node.entries]

@@ -1,32 +1,30 @@
-"""Compilation and evaluation of an expression.
+"""Compilation and evaluation of an expression, and the reasons for which the API rejects one.
 
-Spec: cel.md 1 "Pipeline". `compile` goes from text to a `Program`; a program is immutable and may be evaluated by many
-threads at once. The static estimate is computed when first asked for, because evaluation never needs it. Programs are
-kept by weir.cel.cache.
+Spec: cel.md 1 "Pipeline", 14.3 "Validation errors of the API field". `compile` goes from text to a `Program`; a program
+is immutable and may be evaluated by many threads at once. The static estimate is computed when first asked for, because
+evaluation never needs it. Programs are kept by weir.cel.cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from weir.cel import reference
-from weir.cel.allowance import charge
 from weir.cel.checker import check
 from weir.cel.codegen.compile import Runner, Unsupported, plan
 from weir.cel.env import Env
-from weir.cel.errors import CostLimitExceeded, InternalError
+from weir.cel.errors import CompileError, CostLimitExceeded, InternalError, Source
 from weir.cel.estimate import Estimate, estimate
-from weir.cel.lowering import lower
+from weir.cel.lowering import ProgramError, lower
 from weir.cel.macros import Macros
 from weir.cel.parser import parse
-from weir.cel.source import Source
 from weir.cel.steps import Step
-from weir.cel.types import DYN, Node, Type
+from weir.cel.types import DYN, Kind, Node, Type
 from weir.cel.validators import validate
 from weir.cel.values import Value
-from weir.cel.work import EXACT_WORK, MOST_WORK, begin
+from weir.cel.work import EXACT_WORK, MOST_WORK, begin, charge_text
 
 #: Memory of a program, measured on programs of many short calls, which take the most for their text.
 _PROGRAM_BYTES: Final = 2_048
@@ -138,7 +136,7 @@ def _run_steps(
 
 def check_expression(expression: str, env: Env, checked: bool = True) -> Checked:
     """Parse, type-check and validate; raises CompileError, TooMuchText."""
-    charge(len(expression))
+    charge_text(len(expression))
     begin()  # what validates literals works as it does when it is evaluated
     source = Source(expression)
     root = parse(source, Macros(env.macro_groups, env.macros_enabled))
@@ -156,3 +154,51 @@ def build(checked: Checked) -> Program:
 def compile(expression: str, env: Env) -> Program:
     """Compile *expression*; raises CompileError or ProgramError, whose text is what Kubernetes prints."""
     return build(check_expression(expression, env))
+
+
+INVALID: Final = "invalid"
+INTERNAL: Final = "internal"
+FORBIDDEN: Final = "forbidden"
+TOO_COMPLEX: Final = "too complex, exceeds cost limit"
+
+
+class Refusal(NamedTuple):
+    """The sort of error (`invalid`, `internal` or `forbidden`) and its message."""
+
+    kind: str
+    message: str
+
+
+def refuse(expression: str, env: Env, results: Sequence[Type]) -> Refusal | None:
+    """Return why *expression* is refused, or None; its type must be one of *results*."""
+    try:
+        checked = check_expression(expression, env)
+    except CompileError as error:
+        return Refusal(INVALID, f"compilation failed: {error}")
+    if checked.type not in results:
+        return Refusal(INVALID, f"must evaluate to bool or the unknown type, not {long_name(checked.type)}")
+    try:
+        build(checked)
+    except ProgramError as error:
+        return Refusal(INTERNAL, f"program instantiation failed: {error}")
+    if checked.estimate.max > env.cost_limit:
+        return Refusal(FORBIDDEN, TOO_COMPLEX)
+    return None
+
+
+def long_name(of: Type) -> str:
+    """Return a type as this message writes it: `google.protobuf.Timestamp`, `list(string)`.
+
+    >>> from weir.cel import types
+    >>> long_name(types.list_of(types.TIMESTAMP))
+    'list(google.protobuf.Timestamp)'
+    >>> long_name(types.wrapper(types.INT)), long_name(types.ANY)
+    ('wrapper(int)', 'google.protobuf.Any')
+    """
+    if of.kind is Kind.WRAPPER:
+        return str(of)
+    if of.kind is Kind.ANY:
+        return "google.protobuf.Any"
+    if not of.params:
+        return of.name
+    return f"{of.name}({', '.join(map(long_name, of.params))})"

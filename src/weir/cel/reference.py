@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weir.cel import access, ast, wellknown
+from weir.cel import access, ast, messages
 from weir.cel.costs import LIST, MAP, STRUCT
 from weir.cel.env import Env
 from weir.cel.errors import NO_SUCH_OVERLOAD, CostLimitExceeded, EvaluationError, InternalError
@@ -150,7 +150,7 @@ class Evaluator:
         for name, taken in root.candidates:
             if name in self.variables:
                 return self.variables[name], taken
-            found = self.env.constants.get(name) or wellknown.CONSTANTS.get(name)
+            found = self.env.constants.get(name) or messages.CONSTANTS.get(name)
             if found is not None:
                 return found[1], taken
         return EvaluationError(f"no such attribute(s): {root.name}"), 0

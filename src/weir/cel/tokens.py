@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from weir.cel import lexer
+from weir.cel.errors import Issue, Source
 from weir.cel.lexer import EOF, Token
-from weir.cel.source import Issue, Source
 
 _TOKEN_ORDER = """
     == != in < <= >= > && || [ ] { } ( ) . , - ! ? : + * / % true false null

@@ -14,8 +14,7 @@ from weir.cel import ast
 from weir.cel.ast import Call, ListExpr, Literal, MapExpr
 from weir.cel.dispatch import select
 from weir.cel.env import UNKNOWN, Env
-from weir.cel.errors import EvaluationError
-from weir.cel.source import Issue, Source
+from weir.cel.errors import EvaluationError, Issue, Source
 from weir.cel.types import Kind, Node, Type
 from weir.cel.values import Value
 

@@ -11,11 +11,19 @@ Charging before the work is what makes the bound hold: no clock can interrupt C 
 Python keeps the frames in chunks of 16 KiB, and a walk that goes to and fro over the end of one
 maps and unmaps memory with every call: at an unlucky depth of the stack the same evaluation takes seven times as long.
 An evaluation that walks therefore begins in a frame so large that it has a chunk of its own, with room for its calls.
+
+Bound on the expression text compiled for one purpose.
+
+One expression is bounded by its length and its cost, an object by its size alone: a million bytes of small expressions
+take as long as ten seconds to compile. Within `allowance` every text that is compiled is counted; what
+is cached (selectors of devices) is not compiled again, and free.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any, Final
 
@@ -111,3 +119,40 @@ def grow(length: int, most: int = MOST_CHARACTERS) -> None:
     """Refuse to make a value of *length* parts when it is longer than any may be."""
     if length > most:
         raise CostLimitExceeded
+
+
+class TooMuchText(Exception):
+    """More expressions than one purpose may have."""
+
+
+class _Left(threading.local):
+    characters: int | None = None
+
+
+_left = _Left()
+
+
+@contextmanager
+def allowance(characters: int) -> Iterator[None]:
+    """Let at most *characters* of expressions be compiled by this thread within the block; beyond, TooMuchText.
+
+    >>> with allowance(10):
+    ...     charge_text(6)
+    ...     charge_text(6)
+    Traceback (most recent call last):
+    weir.cel.work.TooMuchText
+    """
+    before, _left.characters = _left.characters, characters
+    try:
+        yield
+    finally:
+        _left.characters = before
+
+
+def charge_text(characters: int) -> None:
+    """Take *characters* from the allowance, where there is one; raises TooMuchText."""
+    left = _left.characters
+    if left is not None:
+        if characters > left:
+            raise TooMuchText
+        _left.characters = left - characters

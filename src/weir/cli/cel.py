@@ -15,13 +15,11 @@ from typing import Any, Final
 import click
 
 from weir.cel import listing
-from weir.cel.admission import INVALID, Refusal, long_name
 from weir.cel.decide import conditions, decide
 from weir.cel.env import COST_LIMIT, Env
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, CompileError
 from weir.cel.estimate import Estimate
-from weir.cel.program import check_expression, compile
-from weir.cel.source import CompileError
+from weir.cel.program import INVALID, Refusal, check_expression, compile, long_name
 from weir.cli._options import Group, output_option
 from weir.devices import expression as devices
 from weir.devices.expression import DeviceError, read_device

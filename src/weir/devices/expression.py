@@ -15,15 +15,14 @@ from typing import Any, Final
 
 from weir.caches import bounded
 from weir.cel import types
-from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
 from weir.cel.env import Env, Function, Library, ObjectType
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, CompileError
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.library.quantity import QUANTITY, Quantity
 from weir.cel.library.semver import Semver
 from weir.cel.lowering import ProgramError
-from weir.cel.source import CompileError
+from weir.cel.program import Refusal, refuse
 from weir.cel.types import BOOL, STRING, map_of
 from weir.cel.values import DefaultMap, Optional, Value, type_of
 from weir.values.quantity import QuantityError, parse_quantity

@@ -13,9 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, CompileError
 from weir.cel.lowering import ProgramError
-from weir.cel.source import CompileError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
 from weir.devices.selector_fields import EqualityKey, TextTest, equality_key, find_reads, find_text_test

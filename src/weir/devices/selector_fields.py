@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from weir.cel import ast
 from weir.cel.env import Env
+from weir.cel.errors import CompileError, Source
 from weir.cel.macros import Macros
 from weir.cel.parser import parse
-from weir.cel.source import CompileError, Source
 from weir.cel.types import Node
 from weir.objects.resource import Device, DeviceID
 

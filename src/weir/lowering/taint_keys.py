@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from weir.caches import bounded
-from weir.cel.source import CompileError
+from weir.cel.errors import CompileError
 from weir.lowering.tolerations import is_extended, read_entry
 from weir.taints.expression import keys_named
 

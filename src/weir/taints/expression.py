@@ -17,12 +17,12 @@ from typing import Final
 
 from weir.cel import ast, types, work
 from weir.cel import decide as reasons
-from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
 from weir.cel.env import Env, ObjectType
 from weir.cel.errors import CelError, CostLimitExceeded
 from weir.cel.estimate import Estimate
 from weir.cel.library import KUBERNETES
+from weir.cel.program import Refusal, refuse
 from weir.cel.program import check_expression as check_text
 from weir.cel.types import BOOL, Node
 from weir.cel.values import Value, type_of

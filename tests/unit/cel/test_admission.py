@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weir.cel.admission import FORBIDDEN, INTERNAL, INVALID, TOO_COMPLEX, Refusal, refuse
 from weir.cel.env import Env
+from weir.cel.program import FORBIDDEN, INTERNAL, INVALID, TOO_COMPLEX, Refusal, refuse
 from weir.cel.types import BOOL
 from weir.taints.expression import ENV, estimate
 

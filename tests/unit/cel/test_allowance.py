@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from weir.cel.allowance import TooMuchText, allowance
+from weir.cel.work import TooMuchText, allowance
 from weir.taints.expression import check_expression
 
 EXPRESSION = "taint.key == 'a'"

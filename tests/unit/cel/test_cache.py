@@ -12,8 +12,8 @@ from weir.cel import cache as module
 from weir.cel import types
 from weir.cel.cache import CacheInfo, ProgramCache
 from weir.cel.env import Env
+from weir.cel.errors import CompileError
 from weir.cel.library import KUBERNETES
-from weir.cel.source import CompileError
 
 ENV = Env(KUBERNETES, {"x": types.INT})
 OTHER = Env(KUBERNETES, {"x": types.STRING})

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from tests.unit.cel.random_expressions import Grower
 from weir.cel import ast, reference, types
-from weir.cel.errors import CelError
+from weir.cel.errors import CelError, CompileError
 from weir.cel.lowering import ProgramError, lower
 from weir.cel.program import Checked, build, check_expression
-from weir.cel.source import CompileError
 from weir.cel.types import Node
 from weir.objects.core import Taint
 from weir.taints.expression import ENV

@@ -12,10 +12,9 @@ import pytest
 
 from tests.work import count_calls
 from weir.cel import work
-from weir.cel.admission import refuse
 from weir.cel.env import COST_LIMIT
 from weir.cel.errors import CelError, CostLimitExceeded
-from weir.cel.program import compile
+from weir.cel.program import compile, refuse
 from weir.cel.types import BOOL
 from weir.devices.expression import check_expression
 from weir.objects.core import Taint

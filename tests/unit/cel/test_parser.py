@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cel import CompileError, ast
+from weir.cel.errors import Source
 from weir.cel.macros import GROUPS, Macros
 from weir.cel.parser import parse
-from weir.cel.source import Source
 from weir.cel.types import Node
 
 _MACROS = Macros(frozenset(GROUPS) - {"standard"})

@@ -6,13 +6,12 @@ import pytest
 
 from weir.cel import program as module
 from weir.cel import types
-from weir.cel.allowance import TooMuchText, allowance
 from weir.cel.codegen.compile import Unsupported
 from weir.cel.env import Env
-from weir.cel.errors import CostLimitExceeded, EvaluationError
+from weir.cel.errors import CompileError, CostLimitExceeded, EvaluationError
 from weir.cel.library import KUBERNETES
 from weir.cel.program import Checked, build, check_expression, compile
-from weir.cel.source import CompileError
+from weir.cel.work import TooMuchText, allowance
 
 ENV = Env(KUBERNETES, {"x": types.INT, "s": types.STRING})
 

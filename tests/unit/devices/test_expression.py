@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from weir.cel.errors import CompileError
 from weir.cel.program import check_expression as check_text
-from weir.cel.source import CompileError
 from weir.devices.expression import (
     CACHE_CAPACITY,
     MAX_BYTES,

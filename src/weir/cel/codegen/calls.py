@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from weir.cel import ast, runtime
-from weir.cel.codegen.operators import OperatorWriter
+from weir.cel import ast, operations
+from weir.cel.codegen.expressions import OperatorWriter
 from weir.cel.codegen.writer import GROWING, SCALARS, Atom
 from weir.cel.errors import CelError
 from weir.cel.steps import Const, Invoke
@@ -135,7 +135,7 @@ class CallWriter(OperatorWriter):
         names = [self.name(arg) for arg in args]
         target = self.fresh()
         given = ", ".join(names) + ("," if len(names) == 1 else "")
-        apply = self.constant(runtime.apply)
+        apply = self.constant(operations.priced_apply)
         self.emit(f"{target}, n = {apply}({self.constant(step)}, ({given}), {self.objects()})")
         self.dynamic_cost("n")
         if step.type.kind in GROWING:

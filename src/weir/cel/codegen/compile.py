@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from weir.cel import runtime
+from weir.cel import operations
 from weir.cel.codegen.loops import LoopWriter
 from weir.cel.codegen.writer import Atom, Unsupported
 from weir.cel.env import Env
@@ -96,7 +96,7 @@ class _Emitter(LoopWriter):
 
     def function(self, root: Step) -> str:
         result = self.gen(root)
-        limit, over = self.env.cost_limit, self.constant(runtime.over)
+        limit, over = self.env.cost_limit, self.constant(operations.over)
         if result.error or self.counts:
             self.name(result)
         if self.counts:
@@ -106,7 +106,7 @@ class _Emitter(LoopWriter):
             self.emit(f"raise {over}({self.pending[0]})")
         total = "c" if self.counts else str(self.pending[0])
         if result.error:
-            failed = self.constant(runtime.failed)
+            failed = self.constant(operations.failed)
             self.emit(f"if {result.text}.__class__ is E: raise {failed}({result.text}, {total})")
         self.emit(f"return ({result.text}, {total}) if priced else {result.text}")
         head = ["def run(V, priced):"]

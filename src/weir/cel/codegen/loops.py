@@ -10,11 +10,25 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from weir.cel import ast, costs, runtime
+from weir.cel import ast, costs, operations
 from weir.cel.codegen.calls import CallWriter
 from weir.cel.codegen.writer import Atom, Unsupported
-from weir.cel.error_analysis import below, reads, surely_reads
-from weir.cel.steps import Choice, Const, Fold, Invoke, Local, Logic, NewList, NewMap, NewStruct, Path, Step
+from weir.cel.steps import (
+    Choice,
+    Const,
+    Fold,
+    Invoke,
+    Local,
+    Logic,
+    NewList,
+    NewMap,
+    NewStruct,
+    Path,
+    Step,
+    below,
+    reads,
+    surely_reads,
+)
 from weir.cel.types import Kind
 
 # ── code of list, map and message literals ──
@@ -31,7 +45,7 @@ class LiteralWriter(CallWriter):
             lambda names: (
                 f"[{', '.join(names)}]"
                 if not step.optional
-                else f"{self.constant(runtime.new_list)}(({', '.join(names)},), {self.constant(step.optional)})"
+                else f"{self.constant(operations.new_list)}(({', '.join(names)},), {self.constant(step.optional)})"
             ),
             bool(step.optional),
         )
@@ -46,7 +60,7 @@ class LiteralWriter(CallWriter):
             if simple:
                 pairs = zip(names[::2], names[1::2], strict=True)
                 return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
-            return f"{self.constant(runtime.new_map_of)}(({', '.join(names)},), {marks})"
+            return f"{self.constant(operations.new_map_of)}(({', '.join(names)},), {marks})"
 
         return self.built(parts, text, not simple)
 
@@ -57,7 +71,7 @@ class LiteralWriter(CallWriter):
         return self.built(
             [value for _, value, _ in step.entries],
             lambda names: (
-                f"{self.constant(runtime.new_struct)}({name}, {fields}, ({''.join(n + ', ' for n in names)}))"
+                f"{self.constant(operations.new_struct)}({name}, {fields}, ({''.join(n + ', ' for n in names)}))"
             ),
             True,
         )
@@ -130,7 +144,7 @@ class LoopWriter(LiteralWriter):
         if places > 3:
             raise Unsupported
         if places:
-            self.emit(f"x{step.accu} = {self.constant(runtime.ELSE)}")
+            self.emit(f"x{step.accu} = {self.constant(operations.ELSE)}")
             self.lazy[step.accu] = step.init
         result = self.gen(step.result)
         self.lazy.pop(step.accu, None)
@@ -156,7 +170,7 @@ class _Loop:
             return self.loop(over_name)
         target = emitter.fresh()
         source = emitter.fresh()
-        iterable = emitter.constant(runtime.iterable)
+        iterable = emitter.constant(operations.iterable)
         emitter.emit(f"{source} = {iterable}({over_name}, {step.slot2 is not None})")
         with emitter.branch(f"if {source}.__class__ is E: {target} = {source}\n{' ' * emitter.level}else:"):
             result = self.loop(source)
@@ -177,7 +191,7 @@ class _Loop:
             return f"{emitter.constant(enumerate)}({over})"
         if step.over.type.kind is Kind.MAP:
             return f"{over}.items()"
-        return f"{emitter.constant(runtime.pairs)}({over})"
+        return f"{emitter.constant(operations.pairs)}({over})"
 
     @property
     def names(self) -> str:
@@ -212,7 +226,7 @@ class _Loop:
         """`all` and `exists`: stop once the answer is sure; the condition is paid before each pass."""
         emitter = self.emitter
         condition = 3 if decisive else 2
-        iterator, end = emitter.fresh(), emitter.constant(runtime.ELSE)
+        iterator, end = emitter.fresh(), emitter.constant(operations.ELSE)
         emitter.emit(f"{iterator} = iter({self.passes(over)})")
         emitter.emit(f"{self.accu} = {not decisive}")
         with emitter.branch(f"for {self.names} in {iterator}:", block=True), emitter.charged_pass():
@@ -228,7 +242,7 @@ class _Loop:
                 emitter.emit("break")
             if not sure:
                 with emitter.branch(f"if {text} is not {not decisive} and {self.accu} is {not decisive}:"):
-                    emitter.emit(f"{self.accu} = {emitter.constant(runtime.as_error)}({text})")
+                    emitter.emit(f"{self.accu} = {emitter.constant(operations.as_error)}({text})")
 
     def advance(self, step: Step) -> None:
         """One pass of a loop that always runs to the end."""
@@ -248,7 +262,7 @@ class _Loop:
             self.accumulate(step.root.yes)
         if not sure:
             with emitter.branch(f"elif {condition.text} is not False:"):
-                emitter.emit(f"{self.accu} = {emitter.constant(runtime.as_error)}({condition.text})")
+                emitter.emit(f"{self.accu} = {emitter.constant(operations.as_error)}({condition.text})")
 
     def accumulate(self, step: Step) -> None:
         """What the macros do to the accumulator, in place: no other step has seen it."""
@@ -315,7 +329,7 @@ class _Loop:
         if len(step.args) == 2:
             entries = emitter.gen(step.args[1])
             emitter.cost(1)
-            put = emitter.constant(runtime.insert_all)
+            put = emitter.constant(operations.insert_all)
             emitter.emit(f"{self.accu} = {put}({self.accu}, {entries.text})")
             return
         with emitter.branch(f"if {self.accu}.__class__ is not E:"):
@@ -328,7 +342,7 @@ class _Loop:
                     stop(target, key)
                 value = emitter.gen(step.args[2])
                 emitter.cost(1)
-                put = emitter.constant(runtime.insert)
+                put = emitter.constant(operations.insert_outcome)
                 emitter.emit(f"{self.accu} = {put}({self.accu}, {name}, {value.text})")
             emitter.emit(f"if {target} is not None: {self.accu} = {target}")
 

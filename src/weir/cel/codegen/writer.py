@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from weir.cel import runtime
+from weir.cel import operations
 from weir.cel.cost_model import RuntimeCost
 from weir.cel.env import Env
-from weir.cel.error_analysis import Fallibility
 from weir.cel.errors import EvaluationError
-from weir.cel.steps import Const, Step
+from weir.cel.steps import Const, Fallibility, Step
 from weir.cel.types import Kind
 from weir.cel.work import RAISING
 
@@ -140,7 +139,7 @@ class Writer:
         self.efforts.append(_PASS)
         yield
         indent, units = " " * level, -(-self.efforts.pop() // 10)
-        check = f"if m.left < 0: raise {self.constant(runtime.over)}(c)"
+        check = f"if m.left < 0: raise {self.constant(operations.over)}(c)"
         self.lines[place] = f"{indent}m.left -= {units}\n{indent}{check}"
 
     def cost(self, amount: int) -> None:
@@ -160,7 +159,7 @@ class Writer:
 
     def check_budget(self) -> None:
         self.flush()
-        self.emit(f"if c > {self.env.cost_limit}: raise {self.constant(runtime.over)}(c)")
+        self.emit(f"if c > {self.env.cost_limit}: raise {self.constant(operations.over)}(c)")
 
     @contextmanager
     def branch(self, head: str, block: bool = False) -> Iterator[None]:

@@ -30,7 +30,7 @@ from weir.cel.library import (
 #: The language's own functions: every environment has them.
 STANDARD: Final = Library(
     "standard",
-    (*standard.FUNCTIONS, *conversions.FUNCTIONS, *times.FUNCTIONS, regex.MATCHES),
+    (*standard.FUNCTIONS, *conversions.FUNCTIONS, *times.FUNCTIONS, *regex.MATCHES),
     types=standard.TYPES,
     undefined=standard.UNDEFINED,
 )

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from weir.cel import costs, types
-from weir.cel.env import Function, Overload
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, plain
+from weir.cel.library.declare import Row, functions, plain
 from weir.cel.library.standard import INTEGER_OVERFLOW, UNSIGNED_OVERFLOW, int64, uint64
 from weir.cel.library.times import timestamp
 from weir.cel.types import (
@@ -155,77 +154,45 @@ def _same(value: Value) -> Value:
 
 
 def _from(
-    id: str, source: Type, result: Type, impl: Callable[..., Value], *, fails: bool = False
-) -> Overload:
-    return plain(id, (source,), result, impl, costs.FLAT, fails=fails)
+    name: str, id: str, source: Type, result: Type, impl: Callable[..., Value], *, fails: bool = False
+) -> Row:
+    return plain(name, id, (source,), result, impl, fails=fails)
 
 
-_BOOL: Final = function(
-    "bool",
-    _from("bool_to_bool", BOOL, BOOL, _same),
-    _from("string_to_bool", STRING, BOOL, bool_of_string, fails=True),
+FUNCTIONS: Final = functions(
+    _from("bool", "bool_to_bool", BOOL, BOOL, _same),
+    _from("bool", "string_to_bool", STRING, BOOL, bool_of_string, fails=True),
+    _from("bytes", "bytes_to_bytes", BYTES, BYTES, _same),
+    plain("bytes", "string_to_bytes", (STRING,), BYTES, bytes_of_string, costs.STRING_TO_BYTES),
+    _from("double", "double_to_double", DOUBLE, DOUBLE, _same),
+    _from("double", "int64_to_double", INT, DOUBLE, float),
+    _from("double", "string_to_double", STRING, DOUBLE, double_of_string, fails=True),
+    _from("double", "uint64_to_double", UINT, DOUBLE, float),
+    _from("duration", "duration_to_duration", DURATION, DURATION, _same),
+    _from("duration", "string_to_duration", STRING, DURATION, duration_of_string, fails=True),
+    _from("int", "int64_to_int64", INT, INT, _same),
+    _from("int", "double_to_int64", DOUBLE, INT, int_of_double, fails=True),
+    _from("int", "duration_to_int64", DURATION, INT, lambda span: span.ns),
+    _from("int", "string_to_int64", STRING, INT, int_of_string, fails=True),
+    _from("int", "timestamp_to_int64", TIMESTAMP, INT, lambda at: at.ns // NANOSECONDS),
+    _from("int", "uint64_to_int64", UINT, INT, lambda number: int64(int(number)), fails=True),
+    _from("string", "string_to_string", STRING, STRING, _same),
+    _from("string", "bool_to_string", BOOL, STRING, string_of_bool),
+    plain("string", "bytes_to_string", (BYTES,), STRING, string_of_bytes, costs.BYTES_TO_STRING, fails=True),
+    _from("string", "double_to_string", DOUBLE, STRING, format_float),
+    _from("string", "duration_to_string", DURATION, STRING, lambda span: format_duration(span.ns)),
+    _from("string", "int64_to_string", INT, STRING, str),
+    _from("string", "timestamp_to_string", TIMESTAMP, STRING, lambda at: format_timestamp(at.ns, at.offset)),
+    _from("string", "uint64_to_string", UINT, STRING, lambda number: str(int(number))),
+    _from("timestamp", "timestamp_to_timestamp", TIMESTAMP, TIMESTAMP, _same),
+    _from("timestamp", "int64_to_timestamp", INT, TIMESTAMP, lambda seconds: timestamp(seconds * NANOSECONDS),
+          fails=True),
+    _from("timestamp", "string_to_timestamp", STRING, TIMESTAMP, timestamp_of_string, fails=True),
+    _from("uint", "uint64_to_uint64", UINT, UINT, _same),
+    _from("uint", "double_to_uint64", DOUBLE, UINT, uint_of_double, fails=True),
+    _from("uint", "int64_to_uint64", INT, UINT, uint64, fails=True),
+    _from("uint", "string_to_uint64", STRING, UINT, uint_of_string, fails=True),
+    _from("dyn", "to_dyn", A, DYN, _same),
+    _from("type", "type", A, types.type_of_type(A), type_value),
     fold=True,
-)
-_BYTES: Final = function(
-    "bytes",
-    _from("bytes_to_bytes", BYTES, BYTES, _same),
-    plain("string_to_bytes", (STRING,), BYTES, bytes_of_string, costs.STRING_TO_BYTES),
-    fold=True,
-)
-_DOUBLE: Final = function(
-    "double",
-    _from("double_to_double", DOUBLE, DOUBLE, _same),
-    _from("int64_to_double", INT, DOUBLE, float),
-    _from("string_to_double", STRING, DOUBLE, double_of_string, fails=True),
-    _from("uint64_to_double", UINT, DOUBLE, float),
-    fold=True,
-)
-_DURATION: Final = function(
-    "duration",
-    _from("duration_to_duration", DURATION, DURATION, _same),
-    _from("string_to_duration", STRING, DURATION, duration_of_string, fails=True),
-    fold=True,
-)
-_INT: Final = function(
-    "int",
-    _from("int64_to_int64", INT, INT, _same),
-    _from("double_to_int64", DOUBLE, INT, int_of_double, fails=True),
-    _from("duration_to_int64", DURATION, INT, lambda span: span.ns),
-    _from("string_to_int64", STRING, INT, int_of_string, fails=True),
-    _from("timestamp_to_int64", TIMESTAMP, INT, lambda at: at.ns // NANOSECONDS),
-    _from("uint64_to_int64", UINT, INT, lambda number: int64(int(number)), fails=True),
-    fold=True,
-)
-_STRING: Final = function(
-    "string",
-    _from("string_to_string", STRING, STRING, _same),
-    _from("bool_to_string", BOOL, STRING, string_of_bool),
-    plain("bytes_to_string", (BYTES,), STRING, string_of_bytes, costs.BYTES_TO_STRING, fails=True),
-    _from("double_to_string", DOUBLE, STRING, format_float),
-    _from("duration_to_string", DURATION, STRING, lambda span: format_duration(span.ns)),
-    _from("int64_to_string", INT, STRING, str),
-    _from("timestamp_to_string", TIMESTAMP, STRING, lambda at: format_timestamp(at.ns, at.offset)),
-    _from("uint64_to_string", UINT, STRING, lambda number: str(int(number))),
-    fold=True,
-)
-_TIMESTAMP: Final = function(
-    "timestamp",
-    _from("timestamp_to_timestamp", TIMESTAMP, TIMESTAMP, _same),
-    _from("int64_to_timestamp", INT, TIMESTAMP, lambda seconds: timestamp(seconds * NANOSECONDS), fails=True),
-    _from("string_to_timestamp", STRING, TIMESTAMP, timestamp_of_string, fails=True),
-    fold=True,
-)
-_UINT: Final = function(
-    "uint",
-    _from("uint64_to_uint64", UINT, UINT, _same),
-    _from("double_to_uint64", DOUBLE, UINT, uint_of_double, fails=True),
-    _from("int64_to_uint64", INT, UINT, uint64, fails=True),
-    _from("string_to_uint64", STRING, UINT, uint_of_string, fails=True),
-    fold=True,
-)
-_DYN: Final = function("dyn", _from("to_dyn", A, DYN, _same), fold=True)
-_TYPE: Final = function("type", _from("type", A, types.type_of_type(A), type_value), fold=True)
-
-FUNCTIONS: Final[tuple[Function, ...]] = (
-    _BOOL, _BYTES, _DOUBLE, _DURATION, _INT, _STRING, _TIMESTAMP, _UINT, _DYN, _TYPE,
 )  # fmt: skip

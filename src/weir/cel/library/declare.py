@@ -1,14 +1,16 @@
 """How a library writes down a function: short forms of the records in weir.cel.env.
 
-A declaration reads like its row in cel.md 10: id, parameters, result, implementation, price.
+A library is a table of rows, each like its row in cel.md 10: function, id, parameters, result, implementation, price.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from weir.cel.cost_model import Rule
+from weir.cel.costs import FLAT
 from weir.cel.env import Function, Overload, Specialized
 from weir.cel.types import Type
 from weir.cel.values import Value
@@ -83,38 +85,41 @@ def effort_of(id: str, inline: str | None) -> int:
 Impl = Callable[..., Value] | None
 
 
+class Row(NamedTuple):
+    """One overload, and the function that it belongs to."""
+
+    function: str
+    overload: Overload
+
+
 def method(
+    function: str,
     id: str,
     params: tuple[Type, ...],
     result: Type,
     impl: Impl,
-    price: Rule,
+    price: Rule = FLAT,
     *,
+    member: bool = True,
     fails: bool = False,
     inline: str | None = None,
     specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
-) -> Overload:
-    """Return the overload of a method: `params[0]` is the receiver."""
+) -> Row:
+    """Return the row of a method: `params[0]` is the receiver."""
     effort = effort_of(id, inline)
-    return Overload(id, params, result, True, impl, fails, inline, specialize, **price.prices, effort=effort)
+    overload = Overload(
+        id, params, result, member, impl, fails, inline, specialize, **price.prices, effort=effort
+    )
+    return Row(function, overload)
 
 
-def plain(
-    id: str,
-    params: tuple[Type, ...],
-    result: Type,
-    impl: Impl,
-    price: Rule,
-    *,
-    fails: bool = False,
-    inline: str | None = None,
-    specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
-) -> Overload:
-    """Return the overload of a global function."""
-    effort = effort_of(id, inline)
-    return Overload(id, params, result, False, impl, fails, inline, specialize, **price.prices, effort=effort)
+#: The row of a global function.
+plain: Final = partial(method, member=False)
 
 
-def function(name: str, *overloads: Overload, fold: bool = False) -> Function:
-    """Return a function with its overloads in declaration order."""
-    return Function(name, overloads, fold)
+def functions(*rows: Row, fold: bool = False) -> tuple[Function, ...]:
+    """Return the functions of *rows*, each with its overloads in declaration order."""
+    overloads: dict[str, list[Overload]] = {}
+    for name, overload in rows:
+        overloads.setdefault(name, []).append(overload)
+    return tuple(Function(name, tuple(several), fold) for name, several in overloads.items())

@@ -15,7 +15,7 @@ from weir.cel import ast, costs
 from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
 from weir.cel.library.conversions import string_of_bool
-from weir.cel.library.declare import function, method
+from weir.cel.library.declare import functions, method
 from weir.cel.types import (
     BOOL,
     BYTES,
@@ -355,18 +355,9 @@ def _infinite(number: float) -> str:
 
 LIBRARY: Final = Library(
     "formatting",
-    (
-        function(
-            "format",
-            method(
-                "string_format",
-                (STRING, LIST_OF_DYN),
-                STRING,
-                format_string,
-                costs.TRAVERSE_RECEIVER,
-                fails=True,
-            ),
-        ),
+    functions(
+        method("format", "string_format", (STRING, LIST_OF_DYN), STRING, format_string, costs.TRAVERSE_RECEIVER,
+               fails=True),
     ),
     check_format=check_format,
-)
+)  # fmt: skip

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from weir.cel import costs, types
-from weir.cel.env import Function, Library
+from weir.cel.env import Library
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.types import BOOL, INT, STRING, Type
 from weir.cel.work import spend
 from weir.values.netip import Address, AddressError, Network, NetworkError, parse_address, parse_network
@@ -105,41 +105,27 @@ def is_global_unicast(at: Address) -> bool:
     return not any(other(at) for other in others)
 
 
-def _test(name: str, id: str, test: Callable[[Address], bool]) -> Function:
-    return function(name, method(id, (NET_IP,), BOOL, lambda of: test(of.address), costs.NAMED_FLAT))
+def _test(name: str, id: str, test: Callable[[Address], bool]) -> Row:
+    return method(name, id, (NET_IP,), BOOL, lambda of: test(of.address), costs.NAMED_FLAT)
 
 
 LIBRARY: Final = Library(
     "ip",
-    (
-        function("ip", plain("string_to_ip", (STRING,), NET_IP, parse, costs.READ, fails=True)),
-        function("isIP", plain("is_ip", (STRING,), BOOL, is_ip, costs.READ)),
-        function(
-            "ip.isCanonical",
-            plain(
-                "ip_is_canonical",
-                (STRING,),
-                BOOL,
-                lambda text: str(parse(text)) == text,
-                costs.READ_TWICE,
-                fails=True,
-            ),
-        ),
-        function(
-            "family",
-            method(
-                "ip_family", (NET_IP,), INT, lambda of: 4 if of.address.bits == 32 else 6, costs.NAMED_FLAT
-            ),
-        ),
+    functions(
+        plain("ip", "string_to_ip", (STRING,), NET_IP, parse, costs.READ, fails=True),
+        plain("isIP", "is_ip", (STRING,), BOOL, is_ip, costs.READ),
+        plain("ip.isCanonical", "ip_is_canonical", (STRING,), BOOL, lambda text: str(parse(text)) == text,
+              costs.READ_TWICE, fails=True),
+        method("family", "ip_family", (NET_IP,), INT, lambda of: 4 if of.address.bits == 32 else 6, costs.NAMED_FLAT),
         _test("isUnspecified", "ip_is_unspecified", is_unspecified),
         _test("isLoopback", "ip_is_loopback", is_loopback),
         _test("isLinkLocalMulticast", "ip_is_link_local_multicast", is_link_local_multicast),
         _test("isLinkLocalUnicast", "ip_is_link_local_unicast", is_link_local_unicast),
         _test("isGlobalUnicast", "ip_is_global_unicast", is_global_unicast),
-        function("string", plain("ip_to_string", (NET_IP,), STRING, str, costs.FLAT)),
+        plain("string", "ip_to_string", (NET_IP,), STRING, str),
     ),
     types=(NET_IP,),
-)
+)  # fmt: skip
 
 
 # ── networks ──────────────────────────────────────────────────────────────────────────────────────────
@@ -207,59 +193,23 @@ def _contains_text(of: CIDR, text: str) -> bool:
 
 CIDR_LIBRARY: Final = Library(
     "cidr",
-    (
-        function("cidr", plain("string_to_cidr", (STRING,), NET_CIDR, parse_cidr, costs.READ, fails=True)),
-        function("isCIDR", plain("is_cidr", (STRING,), BOOL, is_cidr, costs.READ)),
-        function(
-            "containsIP",
-            method(
-                "cidr_contains_ip_string",
-                (NET_CIDR, STRING),
-                BOOL,
-                _contains_text,
-                costs.CONTAINS_IP_TEXT,
-                fails=True,
-            ),
-            method(
-                "cidr_contains_ip_ip",
-                (NET_CIDR, NET_IP),
-                BOOL,
-                lambda of, x: of.network.contains(x.address),
-                costs.CONTAINS_IP,
-            ),
-        ),
-        function(
-            "containsCIDR",
-            method(
-                "cidr_contains_cidr_string",
-                (NET_CIDR, STRING),
-                BOOL,
-                lambda of, text: of.network.covers(parse_cidr(text).network),
-                costs.CONTAINS_CIDR_TEXT,
-                fails=True,
-            ),
-            method(
-                "cidr_contains_cidr",
-                (NET_CIDR, NET_CIDR),
-                BOOL,
-                lambda of, x: of.network.covers(x.network),
-                costs.CONTAINS_CIDR,
-            ),
-        ),
-        function(
-            "ip", method("cidr_ip", (NET_CIDR,), NET_IP, lambda of: IP(of.network.address), costs.NAMED_FLAT)
-        ),
-        function(
-            "masked",
-            method(
-                "cidr_masked", (NET_CIDR,), NET_CIDR, lambda of: CIDR(of.network.masked()), costs.NAMED_FLAT
-            ),
-        ),
-        function(
-            "prefixLength",
-            method("cidr_prefix_length", (NET_CIDR,), INT, lambda of: of.network.prefix, costs.NAMED_FLAT),
-        ),
-        function("string", plain("cidr_to_string", (NET_CIDR,), STRING, str, costs.FLAT)),
+    functions(
+        plain("cidr", "string_to_cidr", (STRING,), NET_CIDR, parse_cidr, costs.READ, fails=True),
+        plain("isCIDR", "is_cidr", (STRING,), BOOL, is_cidr, costs.READ),
+        method("containsIP", "cidr_contains_ip_string", (NET_CIDR, STRING), BOOL, _contains_text,
+               costs.CONTAINS_IP_TEXT, fails=True),
+        method("containsIP", "cidr_contains_ip_ip", (NET_CIDR, NET_IP), BOOL, lambda of,
+               x: of.network.contains(x.address), costs.CONTAINS_IP),
+        method("containsCIDR", "cidr_contains_cidr_string", (NET_CIDR, STRING), BOOL, lambda of,
+               text: of.network.covers(parse_cidr(text).network), costs.CONTAINS_CIDR_TEXT, fails=True),
+        method("containsCIDR", "cidr_contains_cidr", (NET_CIDR, NET_CIDR), BOOL, lambda of,
+               x: of.network.covers(x.network), costs.CONTAINS_CIDR),
+        method("ip", "cidr_ip", (NET_CIDR,), NET_IP, lambda of: IP(of.network.address), costs.NAMED_FLAT),
+        method("masked", "cidr_masked", (NET_CIDR,), NET_CIDR, lambda of: CIDR(of.network.masked()),
+               costs.NAMED_FLAT),
+        method("prefixLength", "cidr_prefix_length", (NET_CIDR,), INT, lambda of: of.network.prefix,
+               costs.NAMED_FLAT),
+        plain("string", "cidr_to_string", (NET_CIDR,), STRING, str),
     ),
     types=(NET_CIDR,),
-)
+)  # fmt: skip

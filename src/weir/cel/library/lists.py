@@ -11,11 +11,11 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from weir.cel import list_costs
+from weir.cel import costs
 from weir.cel.cost_model import Rule
-from weir.cel.env import Function, Library, Overload
+from weir.cel.env import Library
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.library.standard import int64, uint64
 from weir.cel.library.times import duration
 from weir.cel.types import (
@@ -279,21 +279,19 @@ def _short(of: Type) -> str:
 
 def _per_type(
     name: str, id: str, impl: Callable[..., Value], *, returns: Type | None = None, fails: bool = True
-) -> Function:
-    """Return one of Kubernetes' list functions with an overload per comparable element type."""
-    return function(
-        name,
-        *(
-            method(id.format(_short(of)), (list_of(of),), returns or of, impl, list_costs.SCAN, fails=fails)
-            for of in _COMPARABLE
-        ),
-    )
+) -> list[Row]:
+    """Return one of Kubernetes' list functions, with an overload per comparable element type."""
+    return [
+        method(name, id.format(_short(of)), (list_of(of),), returns or of, impl, costs.SCAN, fails=fails)
+        for of in _COMPARABLE
+    ]
 
 
-def _sorts(id: str, *, by: bool) -> tuple[Overload, ...]:
-    rules = (list_costs.SORT_BY, list_costs.SORT_BY_TEXT) if by else (list_costs.SORT, list_costs.SORT_TEXT)
-    return tuple(
+def _sorts(name: str, id: str, *, by: bool) -> list[Row]:
+    rules = (costs.SORT_BY, costs.SORT_BY_TEXT) if by else (costs.SORT, costs.SORT_TEXT)
+    return [
         method(
+            name,
             f"list_{of.name}_{id}",
             (list_of(T), list_of(of)) if by else (list_of(of),),
             list_of(T) if by else list_of(of),
@@ -302,66 +300,41 @@ def _sorts(id: str, *, by: bool) -> tuple[Overload, ...]:
             fails=True,
         )
         for of in _COMPARABLE
-    )
+    ]
 
 
 LIBRARY: Final = Library(
     "lists",
-    (
-        _per_type("isSorted", "list_{}_is_sorted_bool", is_sorted, returns=BOOL),
-        function(
-            "sum",
-            *(
-                method(
-                    f"list_{_short(of)}_sum_{_short(of)}",
-                    (list_of(of),),
-                    of,
-                    impl,
-                    list_costs.SCAN,
-                    fails=of != DOUBLE,
-                )
-                for of, impl in _SUMS
-            ),
-        ),
-        _per_type("min", "list_{0}_min_{0}", _extreme("min", -1)),
-        _per_type("max", "list_{0}_max_{0}", _extreme("max", 1)),
-        function("indexOf", method("list_a_index_of_int", (LIST_OF_A, A), INT, index_of, list_costs.SCAN)),
-        function(
-            "lastIndexOf",
-            method("list_a_last_index_of_int", (LIST_OF_A, A), INT, last_index_of, list_costs.SCAN),
-        ),
-        function(
-            "includes", method("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes, list_costs.INCLUDES)
-        ),
-        function(
-            "slice", method("list_slice", (LIST_OF_A, INT, INT), LIST_OF_A, cut, list_costs.SLICE, fails=True)
-        ),
-        function(
-            "flatten",
-            method("list_flatten", (list_of(LIST_OF_A),), LIST_OF_A, flatten, list_costs.FLATTEN),
+    functions(
+        *_per_type("isSorted", "list_{}_is_sorted_bool", is_sorted, returns=BOOL),
+        *(
             method(
-                "list_flatten_int",
-                (list_of(DYN), INT),
-                list_of(DYN),
-                flatten,
-                list_costs.FLATTEN,
-                fails=True,
-            ),
+                "sum",
+                f"list_{_short(of)}_sum_{_short(of)}",
+                (list_of(of),),
+                of,
+                impl,
+                costs.SCAN,
+                fails=of != DOUBLE,
+            )
+            for of, impl in _SUMS
         ),
-        function("sort", *_sorts("sort", by=False)),
-        function("@sortByAssociatedKeys", *_sorts("sortByAssociatedKeys", by=True)),
-        function(
-            "lists.range",
-            plain("lists_range", (INT,), list_of(INT), make_range, list_costs.RANGE, fails=True),
-        ),
-        function(
-            "reverse",
-            method("list_reverse", (LIST_OF_A,), LIST_OF_A, reverse, list_costs.REVERSE),
-        ),
-        function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, list_costs.DISTINCT)),
+        *_per_type("min", "list_{0}_min_{0}", _extreme("min", -1)),
+        *_per_type("max", "list_{0}_max_{0}", _extreme("max", 1)),
+        method("indexOf", "list_a_index_of_int", (LIST_OF_A, A), INT, index_of, costs.SCAN),
+        method("lastIndexOf", "list_a_last_index_of_int", (LIST_OF_A, A), INT, last_index_of, costs.SCAN),
+        method("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, includes, costs.INCLUDES),
+        method("slice", "list_slice", (LIST_OF_A, INT, INT), LIST_OF_A, cut, costs.SLICE, fails=True),
+        method("flatten", "list_flatten", (list_of(LIST_OF_A),), LIST_OF_A, flatten, costs.FLATTEN),
+        method("flatten", "list_flatten_int", (list_of(DYN), INT), list_of(DYN), flatten, costs.FLATTEN, fails=True),
+        *_sorts("sort", "sort", by=False),
+        *_sorts("@sortByAssociatedKeys", "sortByAssociatedKeys", by=True),
+        plain("lists.range", "lists_range", (INT,), list_of(INT), make_range, costs.RANGE, fails=True),
+        method("reverse", "list_reverse", (LIST_OF_A,), LIST_OF_A, reverse, costs.REVERSE),
+        method("distinct", "list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, costs.DISTINCT),
     ),
     macros=frozenset({"sort_by"}),
-)
+)  # fmt: skip
 
 
 # ── sets ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -405,15 +378,15 @@ def _member(values: Sequence[Value]) -> Callable[[Value], bool]:
     return member
 
 
-def _declare(name: str, id: str, test: Callable[..., bool], price: Rule) -> Function:
-    return function(name, plain(id, (LIST_OF_A, LIST_OF_A), BOOL, test, price))
+def _declare(name: str, id: str, test: Callable[..., bool], price: Rule) -> Row:
+    return plain(name, id, (LIST_OF_A, LIST_OF_A), BOOL, test, price)
 
 
 SETS: Final = Library(
     "sets",
-    (
-        _declare("sets.contains", "list_sets_contains_list", contains, list_costs.SETS),
-        _declare("sets.equivalent", "list_sets_equivalent_list", equivalent, list_costs.SETS_BOTH_WAYS),
-        _declare("sets.intersects", "list_sets_intersects_list", intersects, list_costs.SETS),
+    functions(
+        _declare("sets.contains", "list_sets_contains_list", contains, costs.SETS),
+        _declare("sets.equivalent", "list_sets_equivalent_list", equivalent, costs.SETS_BOTH_WAYS),
+        _declare("sets.intersects", "list_sets_intersects_list", intersects, costs.SETS),
     ),
 )

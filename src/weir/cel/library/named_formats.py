@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from weir.cel import costs, types
 from weir.cel.env import Library
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import functions, method, plain
 from weir.cel.types import STRING, Type, list_of, optional_of
 from weir.cel.values import NONE, Optional
 from weir.cel.work import spend
@@ -130,26 +130,13 @@ def _constant(known: NamedFormat) -> Callable[[], NamedFormat]:
 
 LIBRARY: Final = Library(
     "format",
-    (
+    functions(
         *(
-            function(
-                f"format.{name}", plain(f"format.{name}", (), NAMED_FORMAT, _constant(known), costs.FLAT)
-            )
+            plain(f"format.{name}", f"format.{name}", (), NAMED_FORMAT, _constant(known))
             for name, known in FORMATS.items()
         ),
-        function(
-            "format.named",
-            plain("format-named", (STRING,), optional_of(NAMED_FORMAT), _named, costs.NAMED_FLAT),
-        ),
-        function(
-            "validate",
-            method(
-                "format-validate",
-                (NAMED_FORMAT, STRING),
-                optional_of(list_of(STRING)),
-                validate,
-                costs.VALIDATE,
-            ),
-        ),
+        plain("format.named", "format-named", (STRING,), optional_of(NAMED_FORMAT), _named, costs.NAMED_FLAT),
+        method("validate", "format-validate", (NAMED_FORMAT, STRING), optional_of(list_of(STRING)), validate,
+               costs.VALIDATE),
     ),
-)
+)  # fmt: skip

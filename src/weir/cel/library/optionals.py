@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from weir.cel import costs, types
+from weir.cel import types
 from weir.cel.ast import INDEX, OPT_INDEX, OPT_SELECT
 from weir.cel.env import Library
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import functions, method, plain
 from weir.cel.packed import Empty
 from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
 from weir.cel.values import NONE, Duration, Optional, Timestamp, Value
@@ -47,83 +47,28 @@ def _unwrap(optionals: Sequence[Optional]) -> list[Value]:
 
 LIBRARY: Final = Library(
     "optionals",
-    (
-        function("optional.of", plain("optional_of", (V,), _OPTIONAL, Optional, costs.FLAT)),
-        function(
-            "optional.ofNonZeroValue",
-            plain(
-                "optional_ofNonZeroValue",
-                (V,),
-                _OPTIONAL,
-                lambda value: NONE if is_zero(value) else Optional(value),
-                costs.FLAT,
-            ),
-        ),
-        function("optional.none", plain("optional_none", (), _OPTIONAL, lambda: NONE, costs.FLAT)),
-        function(
-            "value", method("optional_value", (_OPTIONAL,), V, lambda o: o.value, costs.FLAT, fails=True)
-        ),
-        function(
-            "hasValue", method("optional_hasValue", (_OPTIONAL,), BOOL, lambda o: o.has_value, costs.FLAT)
-        ),
-        function(
-            "or",
-            method("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, None, costs.FLAT, fails=True),
-        ),
-        function(
-            "orValue", method("optional_orValue_value", (_OPTIONAL, V), V, None, costs.FLAT, fails=True)
-        ),
-        function(
-            OPT_SELECT,
-            plain("select_optional_field", (DYN, STRING), _OPTIONAL, None, costs.FLAT, fails=True),
-        ),
-        function(
-            OPT_INDEX,
-            plain("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, None, costs.FLAT, fails=True),
-            plain(
-                "optional_list_optindex_optional_int",
-                (optional_of(_LIST), INT),
-                _OPTIONAL,
-                None,
-                costs.FLAT,
-                fails=True,
-            ),
-            plain("map_optindex_optional_value", (_MAP, K), _OPTIONAL, None, costs.FLAT, fails=True),
-            plain(
-                "optional_map_optindex_optional_value",
-                (optional_of(_MAP), K),
-                _OPTIONAL,
-                None,
-                costs.FLAT,
-                fails=True,
-            ),
-        ),
-        function(
-            INDEX,
-            plain(
-                "optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, None, costs.FLAT, fails=True
-            ),
-            plain(
-                "optional_map_index_value", (optional_of(_MAP), K), _OPTIONAL, None, costs.FLAT, fails=True
-            ),
-        ),
-        function(
-            "first",
-            method("list_first", (_LIST,), _OPTIONAL, lambda x: Optional(x[0]) if x else NONE, costs.FLAT),
-        ),
-        function(
-            "last",
-            method("list_last", (_LIST,), _OPTIONAL, lambda x: Optional(x[-1]) if x else NONE, costs.FLAT),
-        ),
-        function(
-            "optional.unwrap",
-            plain("optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT, fails=True),
-        ),
-        function(
-            "unwrapOpt",
-            method("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT, fails=True),
-        ),
+    functions(
+        plain("optional.of", "optional_of", (V,), _OPTIONAL, Optional),
+        plain("optional.ofNonZeroValue", "optional_ofNonZeroValue", (V,), _OPTIONAL,
+              lambda value: NONE if is_zero(value) else Optional(value)),
+        plain("optional.none", "optional_none", (), _OPTIONAL, lambda: NONE),
+        method("value", "optional_value", (_OPTIONAL,), V, lambda o: o.value, fails=True),
+        method("hasValue", "optional_hasValue", (_OPTIONAL,), BOOL, lambda o: o.has_value),
+        method("or", "optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, None, fails=True),
+        method("orValue", "optional_orValue_value", (_OPTIONAL, V), V, None, fails=True),
+        plain(OPT_SELECT, "select_optional_field", (DYN, STRING), _OPTIONAL, None, fails=True),
+        plain(OPT_INDEX, "list_optindex_optional_int", (_LIST, INT), _OPTIONAL, None, fails=True),
+        plain(OPT_INDEX, "optional_list_optindex_optional_int", (optional_of(_LIST), INT), _OPTIONAL, None,
+              fails=True),
+        plain(OPT_INDEX, "map_optindex_optional_value", (_MAP, K), _OPTIONAL, None, fails=True),
+        plain(OPT_INDEX, "optional_map_optindex_optional_value", (optional_of(_MAP), K), _OPTIONAL, None, fails=True),
+        plain(INDEX, "optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, None, fails=True),
+        plain(INDEX, "optional_map_index_value", (optional_of(_MAP), K), _OPTIONAL, None, fails=True),
+        method("first", "list_first", (_LIST,), _OPTIONAL, lambda x: Optional(x[0]) if x else NONE),
+        method("last", "list_last", (_LIST,), _OPTIONAL, lambda x: Optional(x[-1]) if x else NONE),
+        plain("optional.unwrap", "optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap, fails=True),
+        method("unwrapOpt", "optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, fails=True),
     ),
     types=(types.optional_of(DYN),),
     macros=frozenset({"optional"}),
-)
+)  # fmt: skip

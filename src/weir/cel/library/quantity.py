@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from weir.cel import costs, types
 from weir.cel.env import Library
 from weir.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import functions, method, plain
 from weir.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from weir.cel.work import spend
 from weir.values.quantity import Format, QuantityError, find_quantity, parse_quantity
@@ -116,72 +116,22 @@ _BOTH: Final = (QUANTITY, QUANTITY)
 
 LIBRARY: Final = Library(
     "quantity",
-    (
-        function("quantity", plain("string_to_quantity", (STRING,), QUANTITY, parse, costs.READ, fails=True)),
-        function(
-            "isQuantity",
-            plain(
-                "is_quantity_string",
-                (STRING,),
-                BOOL,
-                is_quantity,
-                costs.READ,
-            ),
-        ),
-        function("sign", plain("quantity_sign", (QUANTITY,), INT, lambda q: q.amount.sign, costs.NAMED_FLAT)),
-        function(
-            "isGreaterThan",
-            method(
-                "quantity_is_greater_than",
-                _BOTH,
-                BOOL,
-                lambda a, b: compare(a, b) > 0,
-                costs.NAMED_FLAT,
-            ),
-        ),
-        function(
-            "isLessThan",
-            method(
-                "quantity_is_less_than",
-                _BOTH,
-                BOOL,
-                lambda a, b: compare(a, b) < 0,
-                costs.NAMED_FLAT,
-            ),
-        ),
-        function(
-            "compareTo",
-            method("quantity_compare_to", _BOTH, INT, compare, costs.NAMED_FLAT),
-        ),
-        function(
-            "asApproximateFloat",
-            method(
-                "quantity_get_float", (QUANTITY,), DOUBLE, lambda q: q.amount.as_float(), costs.NAMED_FLAT
-            ),
-        ),
-        function(
-            "asInteger",
-            method("quantity_get_int", (QUANTITY,), INT, _as_integer, costs.NAMED_FLAT, fails=True),
-        ),
-        function(
-            "isInteger",
-            method(
-                "quantity_is_integer",
-                (QUANTITY,),
-                BOOL,
-                lambda q: q.amount.as_int64() is not None,
-                costs.NAMED_FLAT,
-            ),
-        ),
-        function(
-            "add",
-            method("quantity_add", _BOTH, QUANTITY, _add, costs.NAMED_FLAT, fails=True),
-            method("quantity_add_int", (QUANTITY, INT), QUANTITY, _add, costs.NAMED_FLAT, fails=True),
-        ),
-        function(
-            "sub",
-            method("quantity_sub", _BOTH, QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
-            method("quantity_sub_int", (QUANTITY, INT), QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
-        ),
+    functions(
+        plain("quantity", "string_to_quantity", (STRING,), QUANTITY, parse, costs.READ, fails=True),
+        plain("isQuantity", "is_quantity_string", (STRING,), BOOL, is_quantity, costs.READ),
+        plain("sign", "quantity_sign", (QUANTITY,), INT, lambda q: q.amount.sign, costs.NAMED_FLAT),
+        method("isGreaterThan", "quantity_is_greater_than", _BOTH, BOOL, lambda a, b: compare(a, b) > 0,
+               costs.NAMED_FLAT),
+        method("isLessThan", "quantity_is_less_than", _BOTH, BOOL, lambda a, b: compare(a, b) < 0, costs.NAMED_FLAT),
+        method("compareTo", "quantity_compare_to", _BOTH, INT, compare, costs.NAMED_FLAT),
+        method("asApproximateFloat", "quantity_get_float", (QUANTITY,), DOUBLE, lambda q: q.amount.as_float(),
+               costs.NAMED_FLAT),
+        method("asInteger", "quantity_get_int", (QUANTITY,), INT, _as_integer, costs.NAMED_FLAT, fails=True),
+        method("isInteger", "quantity_is_integer", (QUANTITY,), BOOL, lambda q: q.amount.as_int64() is not None,
+               costs.NAMED_FLAT),
+        method("add", "quantity_add", _BOTH, QUANTITY, _add, costs.NAMED_FLAT, fails=True),
+        method("add", "quantity_add_int", (QUANTITY, INT), QUANTITY, _add, costs.NAMED_FLAT, fails=True),
+        method("sub", "quantity_sub", _BOTH, QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
+        method("sub", "quantity_sub_int", (QUANTITY, INT), QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
     ),
-)
+)  # fmt: skip

@@ -18,7 +18,7 @@ import re2
 from weir.cel import costs
 from weir.cel.env import UNKNOWN, Library, Specialized
 from weir.cel.errors import CostLimitExceeded, EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import functions, method, plain
 from weir.cel.library.regex_runs import compile_steps
 from weir.cel.library.simple_regex import translate
 from weir.cel.types import BOOL, INT, STRING, list_of
@@ -253,47 +253,19 @@ _BOTH: Final = (STRING, STRING)
 _STRINGS: Final = list_of(STRING)
 
 #: `matches` belongs to the standard library.
-MATCHES: Final = function(
-    "matches",
-    plain("matches", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
-    method("matches_string", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
-)
+MATCHES: Final = functions(
+    plain("matches", "matches", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
+    method("matches", "matches_string", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
+)  # fmt: skip
 
 LIBRARY: Final = Library(
     "regex",
-    (
-        function(
-            "find",
-            method(
-                "string_find_string",
-                _BOTH,
-                STRING,
-                _find,
-                costs.REGEX_FIND,
-                fails=True,
-                specialize=_special_find,
-            ),
-        ),
-        function(
-            "findAll",
-            method(
-                "string_find_all_string",
-                _BOTH,
-                _STRINGS,
-                _find_all,
-                costs.REGEX_FIND,
-                fails=True,
-                specialize=_special_find_all,
-            ),
-            method(
-                "string_find_all_string_int",
-                (*_BOTH, INT),
-                _STRINGS,
-                _find_all,
-                costs.REGEX_FIND,
-                fails=True,
-                specialize=_special_find_all,
-            ),
-        ),
+    functions(
+        method("find", "string_find_string", _BOTH, STRING, _find, costs.REGEX_FIND, fails=True,
+               specialize=_special_find),
+        method("findAll", "string_find_all_string", _BOTH, _STRINGS, _find_all, costs.REGEX_FIND, fails=True,
+               specialize=_special_find_all),
+        method("findAll", "string_find_all_string_int", (*_BOTH, INT), _STRINGS, _find_all, costs.REGEX_FIND,
+               fails=True, specialize=_special_find_all),
     ),
-)
+)  # fmt: skip

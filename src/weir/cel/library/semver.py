@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from weir.cel import costs, types
-from weir.cel.env import Library, Overload
+from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.types import BOOL, INT, STRING, Type
 from weir.cel.work import spend
 from weir.values.semver import SemverError, Version, parse_strict
@@ -124,50 +124,26 @@ def _compare(a: Semver, b: Semver) -> int:
     return (left > right) - (left < right)
 
 
-def _part(id: str, read: Callable[[Version], int]) -> Overload:
+def _part(name: str, id: str, read: Callable[[Version], int]) -> Row:
     def part(of: Semver) -> int:
         number = read(of.version)
         return number if number < 2**63 else number - 2**64
 
-    return method(id, (SEMVER,), INT, part, costs.NAMED_FLAT)
+    return method(name, id, (SEMVER,), INT, part, costs.NAMED_FLAT)
 
 
 LIBRARY: Final = Library(
     "semver",
-    (
-        function(
-            "semver",
-            plain("string_to_semver", (STRING,), SEMVER, parse, costs.READ, fails=True),
-            plain("string_bool_to_semver", (STRING, BOOL), SEMVER, parse, costs.READ, fails=True),
-        ),
-        function(
-            "isSemver",
-            plain("is_semver_string", (STRING,), BOOL, is_semver, costs.READ),
-            plain("is_semver_string_bool", (STRING, BOOL), BOOL, is_semver, costs.READ),
-        ),
-        function(
-            "isGreaterThan",
-            method(
-                "semver_is_greater_than",
-                (SEMVER, SEMVER),
-                BOOL,
-                _greater,
-                costs.NAMED_FLAT,
-            ),
-        ),
-        function(
-            "isLessThan",
-            method(
-                "semver_is_less_than",
-                (SEMVER, SEMVER),
-                BOOL,
-                _less,
-                costs.NAMED_FLAT,
-            ),
-        ),
-        function("compareTo", method("semver_compare_to", (SEMVER, SEMVER), INT, _compare, costs.NAMED_FLAT)),
-        function("major", _part("semver_major", lambda version: version.major)),
-        function("minor", _part("semver_minor", lambda version: version.minor)),
-        function("patch", _part("semver_patch", lambda version: version.patch)),
+    functions(
+        plain("semver", "string_to_semver", (STRING,), SEMVER, parse, costs.READ, fails=True),
+        plain("semver", "string_bool_to_semver", (STRING, BOOL), SEMVER, parse, costs.READ, fails=True),
+        plain("isSemver", "is_semver_string", (STRING,), BOOL, is_semver, costs.READ),
+        plain("isSemver", "is_semver_string_bool", (STRING, BOOL), BOOL, is_semver, costs.READ),
+        method("isGreaterThan", "semver_is_greater_than", (SEMVER, SEMVER), BOOL, _greater, costs.NAMED_FLAT),
+        method("isLessThan", "semver_is_less_than", (SEMVER, SEMVER), BOOL, _less, costs.NAMED_FLAT),
+        method("compareTo", "semver_compare_to", (SEMVER, SEMVER), INT, _compare, costs.NAMED_FLAT),
+        _part("major", "semver_major", lambda version: version.major),
+        _part("minor", "semver_minor", lambda version: version.minor),
+        _part("patch", "semver_patch", lambda version: version.patch),
     ),
 )

@@ -8,10 +8,10 @@ What the evaluator does itself is declared here without implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from weir.cel import costs, list_costs, types
+from weir.cel import costs, types
 from weir.cel.ast import (
     ADD,
     AND,
@@ -33,9 +33,8 @@ from weir.cel.ast import (
     OR,
     SUBTRACT,
 )
-from weir.cel.env import Function, Overload
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.library.times import DIFFERENCES, SUMS
 from weir.cel.types import (
     BOOL,
@@ -50,7 +49,6 @@ from weir.cel.types import (
     UINT,
     A,
     B,
-    Type,
 )
 from weir.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt, Value
 from weir.cel.work import MOST_ELEMENTS, grow, search, spend
@@ -139,85 +137,29 @@ def _divide_double(a: float, b: float) -> float:
 
 
 _ARITHMETIC: Final = (
-    function(
-        ADD,
-        plain("add_bytes", (BYTES, BYTES), BYTES, _join_texts, costs.CONCATENATE),
-        plain("add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b, costs.FLAT, inline="({0}+{1})"),
-        *SUMS,
-        plain("add_int64", (INT, INT), INT, lambda a, b: int64(a + b), costs.FLAT, fails=True),
-        plain("add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, join_lists, list_costs.ADD_LIST),
-        plain("add_string", (STRING, STRING), STRING, _join_texts, costs.CONCATENATE),
-        plain("add_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) + int(b)), costs.FLAT, fails=True),
-    ),
-    function(
-        SUBTRACT,
-        plain(
-            "subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, costs.FLAT, inline="({0}-{1})"
-        ),
-        *DIFFERENCES,
-        plain("subtract_int64", (INT, INT), INT, lambda a, b: int64(a - b), costs.FLAT, fails=True),
-        plain(
-            "subtract_uint64",
-            (UINT, UINT),
-            UINT,
-            lambda a, b: uint64(int(a) - int(b)),
-            costs.FLAT,
-            fails=True,
-        ),
-    ),
-    function(
-        MULTIPLY,
-        plain(
-            "multiply_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a * b, costs.FLAT, inline="({0}*{1})"
-        ),
-        plain("multiply_int64", (INT, INT), INT, lambda a, b: int64(a * b), costs.FLAT, fails=True),
-        plain(
-            "multiply_uint64",
-            (UINT, UINT),
-            UINT,
-            lambda a, b: uint64(int(a) * int(b)),
-            costs.FLAT,
-            fails=True,
-        ),
-    ),
-    function(
-        DIVIDE,
-        plain("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_double, costs.FLAT),
-        plain(
-            "divide_int64",
-            (INT, INT),
-            INT,
-            lambda a, b: int64(divide_towards_zero(a, b)),
-            costs.FLAT,
-            fails=True,
-        ),
-        plain(
-            "divide_uint64",
-            (UINT, UINT),
-            UINT,
-            lambda a, b: UInt(divide_towards_zero(int(a), int(b))),
-            costs.FLAT,
-            fails=True,
-        ),
-    ),
-    function(
-        MODULO,
-        plain("modulo_int64", (INT, INT), INT, _modulo_int, costs.FLAT, fails=True),
-        plain(
-            "modulo_uint64",
-            (UINT, UINT),
-            UINT,
-            lambda a, b: UInt(remainder(int(a), int(b))),
-            costs.FLAT,
-            fails=True,
-        ),
-    ),
-    function(
-        NEGATE,
-        plain("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, costs.FLAT, inline="(-{0})"),
-        plain("negate_int64", (INT,), INT, lambda a: int64(-a), costs.FLAT, fails=True),
-    ),
-)
+    plain(ADD, "add_bytes", (BYTES, BYTES), BYTES, _join_texts, costs.CONCATENATE),
+    plain(ADD, "add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b, inline="({0}+{1})"),
+    *SUMS,
+    plain(ADD, "add_int64", (INT, INT), INT, lambda a, b: int64(a + b), fails=True),
+    plain(ADD, "add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, join_lists, costs.ADD_LIST),
+    plain(ADD, "add_string", (STRING, STRING), STRING, _join_texts, costs.CONCATENATE),
+    plain(ADD, "add_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) + int(b)), fails=True),
+    plain(SUBTRACT, "subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, inline="({0}-{1})"),
+    *DIFFERENCES,
+    plain(SUBTRACT, "subtract_int64", (INT, INT), INT, lambda a, b: int64(a - b), fails=True),
+    plain(SUBTRACT, "subtract_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) - int(b)), fails=True),
+    plain(MULTIPLY, "multiply_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a * b, inline="({0}*{1})"),
+    plain(MULTIPLY, "multiply_int64", (INT, INT), INT, lambda a, b: int64(a * b), fails=True),
+    plain(MULTIPLY, "multiply_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) * int(b)), fails=True),
+    plain(DIVIDE, "divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_double),
+    plain(DIVIDE, "divide_int64", (INT, INT), INT, lambda a, b: int64(divide_towards_zero(a, b)), fails=True),
+    plain(DIVIDE, "divide_uint64", (UINT, UINT), UINT, lambda a, b: UInt(divide_towards_zero(int(a), int(b))),
+          fails=True),
+    plain(MODULO, "modulo_int64", (INT, INT), INT, _modulo_int, fails=True),
+    plain(MODULO, "modulo_uint64", (UINT, UINT), UINT, lambda a, b: UInt(remainder(int(a), int(b))), fails=True),
+    plain(NEGATE, "negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
+    plain(NEGATE, "negate_int64", (INT,), INT, lambda a: int64(-a), fails=True),
+)  # fmt: skip
 
 
 # -- ordering -----------------------------------------------------------------------------------------------
@@ -247,7 +189,7 @@ _COMPARISONS: Final[dict[str, tuple[str, str, Callable[[Value, Value], bool]]]] 
 }
 
 
-def _ordering(name: str) -> Function:
+def _ordering(name: str) -> Iterator[Row]:
     id, symbol, compare = _COMPARISONS[name]
 
     def of_doubles(a: float, b: float) -> bool:
@@ -255,9 +197,10 @@ def _ordering(name: str) -> Function:
             raise EvaluationError(NOT_ORDERED)
         return compare(float(a), float(b))  # an integer is rounded first, as upstream does
 
-    def declare(left: Type, right: Type, suffix: str) -> Overload:
+    for left, right, suffix in _ORDERED:
         floating = DOUBLE in (left, right)
-        return plain(
+        yield plain(
+            name,
             f"{id}_{suffix}",
             (left, right),
             BOOL,
@@ -267,81 +210,45 @@ def _ordering(name: str) -> Function:
             inline=None if floating else f"({{0}}{symbol}{{1}})",
         )
 
-    return function(name, *(declare(*row) for row in _ORDERED))
-
 
 # -- what the evaluator does itself, and sizes --------------------------------------------------------------
 
 _LOGIC: Final = (
-    function(AND, plain("logical_and", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True)),
-    function(OR, plain("logical_or", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True)),
-    function(NOT, plain("logical_not", (BOOL,), BOOL, lambda a: not a, costs.FLAT, inline="(not {0})")),
-    function(CONDITIONAL, plain("conditional", (BOOL, A, A), A, None, costs.flat(0), fails=True)),
-    function(NOT_STRICTLY_FALSE, plain("not_strictly_false", (BOOL,), BOOL, None, costs.FLAT)),
-    function(EQUALS, plain("equals", (A, A), BOOL, None, costs.EQUALS, fails=True)),
-    function(NOT_EQUALS, plain("not_equals", (A, A), BOOL, None, costs.NOT_EQUALS, fails=True)),
-    function(
-        IN,
-        plain("in_list", (A, LIST_OF_A), BOOL, None, list_costs.IN_LIST, fails=True),
-        plain("in_map", (A, MAP_OF_A_B), BOOL, None, costs.FLAT, fails=True),
-    ),
-    function(
-        INDEX,
-        plain("index_list", (LIST_OF_A, INT), A, None, costs.FLAT, fails=True),
-        plain("index_map", (MAP_OF_A_B, A), B, None, costs.FLAT, fails=True),
-    ),
+    plain(AND, "logical_and", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True),
+    plain(OR, "logical_or", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True),
+    plain(NOT, "logical_not", (BOOL,), BOOL, lambda a: not a, inline="(not {0})"),
+    plain(CONDITIONAL, "conditional", (BOOL, A, A), A, None, costs.flat(0), fails=True),
+    plain(NOT_STRICTLY_FALSE, "not_strictly_false", (BOOL,), BOOL, None),
+    plain(EQUALS, "equals", (A, A), BOOL, None, costs.EQUALS, fails=True),
+    plain(NOT_EQUALS, "not_equals", (A, A), BOOL, None, costs.NOT_EQUALS, fails=True),
+    plain(IN, "in_list", (A, LIST_OF_A), BOOL, None, costs.IN_LIST, fails=True),
+    plain(IN, "in_map", (A, MAP_OF_A_B), BOOL, None, fails=True),
+    plain(INDEX, "index_list", (LIST_OF_A, INT), A, None, fails=True),
+    plain(INDEX, "index_map", (MAP_OF_A_B, A), B, None, fails=True),
 )
 
 _SIZED: Final = ((BYTES, "bytes"), (LIST_OF_A, "list"), (MAP_OF_A_B, "map"), (STRING, "string"))
-_SIZE: Final = function(
-    "size",
-    *(
-        overload
-        for of, name in _SIZED
-        for overload in (
-            plain(f"size_{name}", (of,), INT, len, costs.FLAT, inline="len({0})"),
-            method(f"{name}_size", (of,), INT, len, costs.FLAT, inline="len({0})"),
-        )
-    ),
-)
+_SIZE: Final = [
+    row
+    for of, name in _SIZED
+    for row in (
+        plain("size", f"size_{name}", (of,), INT, len, inline="len({0})"),
+        method("size", f"{name}_size", (of,), INT, len, inline="len({0})"),
+    )
+]
 
 _TEXT: Final = (
-    function(
-        "contains",
-        method(
-            "contains_string",
-            (STRING, STRING),
-            BOOL,
-            _contains,
-            costs.CONTAINS,
-            inline="(({n0}<64 or search({n0},{n1})) and {1} in {0})",
-        ),
-    ),
-    function(
-        "endsWith",
-        method(
-            "ends_with_string",
-            (STRING, STRING),
-            BOOL,
-            lambda s, t: s.endswith(t),
-            costs.TRAVERSE_ARGUMENT,
-            inline="{0}.endswith({1})",
-        ),
-    ),
-    function(
-        "startsWith",
-        method(
-            "starts_with_string",
-            (STRING, STRING),
-            BOOL,
-            lambda s, t: s.startswith(t),
-            costs.TRAVERSE_ARGUMENT,
-            inline="{0}.startswith({1})",
-        ),
-    ),
-)
+    method("contains", "contains_string", (STRING, STRING), BOOL, _contains, costs.CONTAINS,
+           inline="(({n0}<64 or search({n0},{n1})) and {1} in {0})"),
+    method("endsWith", "ends_with_string", (STRING, STRING), BOOL, lambda s, t: s.endswith(t),
+           costs.TRAVERSE_ARGUMENT, inline="{0}.endswith({1})"),
+    method("startsWith", "starts_with_string", (STRING, STRING), BOOL, lambda s, t: s.startswith(t),
+           costs.TRAVERSE_ARGUMENT, inline="{0}.startswith({1})"),
+)  # fmt: skip
 
-FUNCTIONS: Final = (*_LOGIC, *_ARITHMETIC, *map(_ordering, _COMPARISONS), _SIZE, *_TEXT)
+_ORDERINGS: Final = [row for name in _COMPARISONS for row in _ordering(name)]
+
+FUNCTIONS: Final = functions(*_LOGIC, *_ARITHMETIC, *_ORDERINGS, *_SIZE, *_TEXT)
 
 #: Types whose names are identifiers.
 TYPES: Final = (

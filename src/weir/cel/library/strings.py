@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from weir.cel import costs, list_costs
+from weir.cel import costs
 from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import functions, method, plain
 from weir.cel.types import INT, STRING, list_of
 from weir.cel.values import type_of
 from weir.cel.work import MOST_ELEMENTS, grow, search, spend
@@ -153,65 +153,26 @@ def trim(text: str) -> str:
 
 LIBRARY: Final = Library(
     "strings",
-    (
-        function(
-            "charAt", method("string_char_at_int", (STRING, INT), STRING, char_at, costs.FLAT, fails=True)
-        ),
-        function(
-            "indexOf",
-            method("string_index_of_string", (STRING, STRING), INT, index_of, list_costs.SCAN),
-            method(
-                "string_index_of_string_int",
-                (STRING, STRING, INT),
-                INT,
-                index_of,
-                list_costs.SCAN,
-                fails=True,
-            ),
-        ),
-        function(
-            "lastIndexOf",
-            method("string_last_index_of_string", (STRING, STRING), INT, last_index_of, list_costs.SCAN),
-            method(
-                "string_last_index_of_string_int",
-                (STRING, STRING, INT),
-                INT,
-                last_index_of,
-                list_costs.SCAN,
-                fails=True,
-            ),
-        ),
-        function("lowerAscii", method("string_lower_ascii", (STRING,), STRING, lower_ascii, costs.REWRITE)),
-        function(
-            "replace",
-            method("string_replace_string_string", (STRING, STRING, STRING), STRING, replace, costs.REPLACE),
-            method(
-                "string_replace_string_string_int",
-                (STRING, STRING, STRING, INT),
-                STRING,
-                replace,
-                costs.REPLACE,
-            ),
-        ),
-        function(
-            "split",
-            method("string_split_string", (STRING, STRING), _STRINGS, split, costs.SPLIT),
-            method("string_split_string_int", (STRING, STRING, INT), _STRINGS, split, costs.SPLIT),
-        ),
-        function(
-            "substring",
-            method("string_substring_int", (STRING, INT), STRING, substring, costs.REWRITE, fails=True),
-            method(
-                "string_substring_int_int", (STRING, INT, INT), STRING, substring, costs.REWRITE, fails=True
-            ),
-        ),
-        function("trim", method("string_trim", (STRING,), STRING, trim, costs.REWRITE)),
-        function("upperAscii", method("string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE)),
-        function(
-            "join",
-            method("list_join", (_STRINGS,), STRING, join, costs.JOIN, fails=True),
-            method("list_join_string", (_STRINGS, STRING), STRING, join, costs.JOIN, fails=True),
-        ),
-        function("strings.quote", plain("strings_quote", (STRING,), STRING, quote, costs.QUOTE)),
+    functions(
+        method("charAt", "string_char_at_int", (STRING, INT), STRING, char_at, fails=True),
+        method("indexOf", "string_index_of_string", (STRING, STRING), INT, index_of, costs.SCAN),
+        method("indexOf", "string_index_of_string_int", (STRING, STRING, INT), INT, index_of, costs.SCAN, fails=True),
+        method("lastIndexOf", "string_last_index_of_string", (STRING, STRING), INT, last_index_of, costs.SCAN),
+        method("lastIndexOf", "string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of,
+               costs.SCAN, fails=True),
+        method("lowerAscii", "string_lower_ascii", (STRING,), STRING, lower_ascii, costs.REWRITE),
+        method("replace", "string_replace_string_string", (STRING, STRING, STRING), STRING, replace, costs.REPLACE),
+        method("replace", "string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, replace,
+               costs.REPLACE),
+        method("split", "string_split_string", (STRING, STRING), _STRINGS, split, costs.SPLIT),
+        method("split", "string_split_string_int", (STRING, STRING, INT), _STRINGS, split, costs.SPLIT),
+        method("substring", "string_substring_int", (STRING, INT), STRING, substring, costs.REWRITE, fails=True),
+        method("substring", "string_substring_int_int", (STRING, INT, INT), STRING, substring, costs.REWRITE,
+               fails=True),
+        method("trim", "string_trim", (STRING,), STRING, trim, costs.REWRITE),
+        method("upperAscii", "string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE),
+        method("join", "list_join", (_STRINGS,), STRING, join, costs.JOIN, fails=True),
+        method("join", "list_join_string", (_STRINGS, STRING), STRING, join, costs.JOIN, fails=True),
+        plain("strings.quote", "strings_quote", (STRING,), STRING, quote, costs.QUOTE),
     ),
-)
+)  # fmt: skip

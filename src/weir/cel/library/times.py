@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from weir.cel import costs
-from weir.cel.env import Function, Overload
+from weir.cel.ast import ADD, SUBTRACT
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.types import DURATION, INT, STRING, TIMESTAMP
 from weir.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
 from weir.cel.work import spend
@@ -46,57 +45,21 @@ def timestamp(ns: int, offset: int = 0) -> Timestamp:
 
 
 SUMS: Final = (
-    plain(
-        "add_duration_duration",
-        (DURATION, DURATION),
-        DURATION,
-        lambda a, b: duration(a.ns + b.ns),
-        costs.FLAT,
-        fails=True,
-    ),
-    plain(
-        "add_duration_timestamp",
-        (DURATION, TIMESTAMP),
-        TIMESTAMP,
-        lambda a, b: timestamp(a.ns + b.ns, b.offset),
-        costs.FLAT,
-        fails=True,
-    ),
-    plain(
-        "add_timestamp_duration",
-        (TIMESTAMP, DURATION),
-        TIMESTAMP,
-        lambda a, b: timestamp(a.ns + b.ns, a.offset),
-        costs.FLAT,
-        fails=True,
-    ),
-)
+    plain(ADD, "add_duration_duration", (DURATION, DURATION), DURATION, lambda a, b: duration(a.ns + b.ns),
+          fails=True),
+    plain(ADD, "add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda a, b: timestamp(a.ns + b.ns,
+          b.offset), fails=True),
+    plain(ADD, "add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, lambda a, b: timestamp(a.ns + b.ns,
+          a.offset), fails=True),
+)  # fmt: skip
 DIFFERENCES: Final = (
-    plain(
-        "subtract_duration_duration",
-        (DURATION, DURATION),
-        DURATION,
-        lambda a, b: duration(a.ns - b.ns),
-        costs.FLAT,
-        fails=True,
-    ),
-    plain(
-        "subtract_timestamp_duration",
-        (TIMESTAMP, DURATION),
-        TIMESTAMP,
-        lambda a, b: timestamp(a.ns - b.ns, a.offset),
-        costs.FLAT,
-        fails=True,
-    ),
-    plain(
-        "subtract_timestamp_timestamp",
-        (TIMESTAMP, TIMESTAMP),
-        DURATION,
-        lambda a, b: duration(a.ns - b.ns),
-        costs.FLAT,
-        fails=True,
-    ),
-)
+    plain(SUBTRACT, "subtract_duration_duration", (DURATION, DURATION), DURATION, lambda a, b: duration(a.ns - b.ns),
+          fails=True),
+    plain(SUBTRACT, "subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, lambda a,
+          b: timestamp(a.ns - b.ns, a.offset), fails=True),
+    plain(SUBTRACT, "subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, lambda a,
+          b: duration(a.ns - b.ns), fails=True),
+)  # fmt: skip
 
 
 def _shown(at: Timestamp, zone: str = "") -> CalendarTime:
@@ -130,26 +93,31 @@ _TOTALS: Final = {
 }
 
 
-def _reading(id: str, read: Callable[[CalendarTime], int]) -> tuple[Overload, Overload]:
+def _reading(name: str, id: str, read: Callable[[CalendarTime], int]) -> tuple[Row, Row]:
     zoned = "timestamp_to_seconds_tz" if id == "timestamp_to_seconds" else f"{id}_with_tz"
     return (
-        method(id, (TIMESTAMP,), INT, lambda at: read(_shown(at)), costs.FLAT),
+        method(name, id, (TIMESTAMP,), INT, lambda at: read(_shown(at))),
         method(
-            zoned, (TIMESTAMP, STRING), INT, lambda at, zone: read(_shown(at, zone)), costs.FLAT, fails=True
+            name,
+            zoned,
+            (TIMESTAMP, STRING),
+            INT,
+            lambda at, zone: read(_shown(at, zone)),
+            fails=True,
         ),
     )
 
 
-def _total(id: str, unit: int) -> Overload:
+def _total(name: str, id: str, unit: int) -> Row:
     def total(span: Duration) -> int:
         return span.ns // unit if span.ns >= 0 else -(-span.ns // unit)
 
-    return method(id, (DURATION,), INT, total, costs.FLAT)
+    return method(name, id, (DURATION,), INT, total)
 
 
-def _accessor(name: str) -> Function:
-    totals = (_total(*_TOTALS[name]),) if name in _TOTALS else ()
-    return function(name, *_reading(*_READINGS[name]), *totals)
+def _accessor(name: str) -> tuple[Row, ...]:
+    totals = (_total(name, *_TOTALS[name]),) if name in _TOTALS else ()
+    return *_reading(name, *_READINGS[name]), *totals
 
 
-FUNCTIONS: Final = tuple(map(_accessor, _READINGS))
+FUNCTIONS: Final = functions(*(row for name in _READINGS for row in _accessor(name)))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.cel import costs
 from weir.cel.ast import MAP_INSERT
 from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
 from weir.cel.library.conversions import string_of_bool
-from weir.cel.library.declare import function, plain
+from weir.cel.library.declare import functions, plain
 from weir.cel.types import K, V, map_of
 from weir.cel.values import ABSENT, Value, find_key
 from weir.cel.work import spend
@@ -51,12 +50,9 @@ def insert_all_in_place(into: dict[Any, Any], entries: dict[Any, Any]) -> dict[A
 
 LIBRARY: Final = Library(
     "two_variable",
-    (
-        function(
-            MAP_INSERT,
-            plain("@mapInsert_map_map", (_MAP, _MAP), _MAP, insert_all, costs.FLAT, fails=True),
-            plain("@mapInsert_map_key_value", (_MAP, K, V), _MAP, insert, costs.FLAT, fails=True),
-        ),
+    functions(
+        plain(MAP_INSERT, "@mapInsert_map_map", (_MAP, _MAP), _MAP, insert_all, fails=True),
+        plain(MAP_INSERT, "@mapInsert_map_key_value", (_MAP, K, V), _MAP, insert, fails=True),
     ),
     macros=frozenset({"two_variable"}),
 )

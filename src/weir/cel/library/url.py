@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from weir.cel import costs, types
-from weir.cel.env import Function, Library
+from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, method, plain
+from weir.cel.library.declare import Row, functions, method, plain
 from weir.cel.types import BOOL, STRING, Type, list_of, map_of
 from weir.cel.work import spend
 from weir.values.url import Url, UrlError, check_request_uri, parse_url
@@ -70,12 +70,12 @@ def is_url(text: str) -> bool:
     return True
 
 
-def _part(name: str, id: str, read: Callable[[Url], str]) -> Function:
+def _part(name: str, id: str, read: Callable[[Url], str]) -> Row:
     def part(of: URL) -> str:
         spend((len(of.url.path) + len(of.url.host)) * _PER_CHARACTER)
         return read(of.url)
 
-    return function(name, method(id, (URL_TYPE,), STRING, part, costs.NAMED_FLAT))
+    return method(name, id, (URL_TYPE,), STRING, part, costs.NAMED_FLAT)
 
 
 def _query(of: URL) -> dict[str, list[str]]:
@@ -85,23 +85,14 @@ def _query(of: URL) -> dict[str, list[str]]:
 
 LIBRARY: Final = Library(
     "url",
-    (
-        function("url", plain("string_to_url", (STRING,), URL_TYPE, parse, costs.REWRITE, fails=True)),
-        function("isURL", plain("is_url_string", (STRING,), BOOL, is_url, costs.FLAT)),
+    functions(
+        plain("url", "string_to_url", (STRING,), URL_TYPE, parse, costs.REWRITE, fails=True),
+        plain("isURL", "is_url_string", (STRING,), BOOL, is_url),
         _part("getScheme", "url_get_scheme", lambda url: url.scheme),
         _part("getHost", "url_get_host", lambda url: url.host),
         _part("getHostname", "url_get_hostname", lambda url: url.hostname),
         _part("getPort", "url_get_port", lambda url: url.port),
         _part("getEscapedPath", "url_get_escaped_path", lambda url: url.escaped_path),
-        function(
-            "getQuery",
-            method(
-                "url_get_query",
-                (URL_TYPE,),
-                map_of(STRING, list_of(STRING)),
-                _query,
-                costs.NAMED_FLAT,
-            ),
-        ),
+        method("getQuery", "url_get_query", (URL_TYPE,), map_of(STRING, list_of(STRING)), _query, costs.NAMED_FLAT),
     ),
-)
+)  # fmt: skip

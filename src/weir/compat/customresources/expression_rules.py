@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weir.cel.env import Env, ObjectType
+from weir.cel.errors import CompileError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import build, check_expression
-from weir.cel.source import CompileError
 from weir.cel.types import BOOL, STRING
 from weir.compat.customresources.expression_types import REQUEST_BYTES, Declared, declare, environment, escape
 from weir.compat.customresources.expressions import uses_old_self

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from weir.cel.ast import Ident, walk
 from weir.cel.env import Env, ObjectType
-from weir.cel.errors import CostLimitExceeded, EvaluationError, InternalError
+from weir.cel.errors import CompileError, CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Checked, Program, build, check_expression
-from weir.cel.source import CompileError
 from weir.cel.values import NONE, Optional
 from weir.compat.customresources.expression_types import Declared, declare, environment, escape, to_value
 from weir.compat.customresources.field_paths import FieldPathError, find_field, show_steps

@@ -15,13 +15,11 @@ from functools import cache, partial
 from typing import Any, Final, NoReturn
 
 from weir.cel import types
-from weir.cel.admission import long_name
 from weir.cel.env import Env, Library, ObjectType
-from weir.cel.errors import CostLimitExceeded, EvaluationError, InternalError
+from weir.cel.errors import CompileError, CostLimitExceeded, EvaluationError, InternalError
 from weir.cel.library import KUBERNETES
 from weir.cel.lowering import ProgramError
-from weir.cel.program import Program, build, check_expression
-from weir.cel.source import CompileError
+from weir.cel.program import Program, build, check_expression, long_name
 from weir.cel.types import Kind, Type
 from weir.cel.values import Value
 from weir.cel.work import spend

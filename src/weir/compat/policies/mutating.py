@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from weir.cel import costs, types
 from weir.cel.env import Library
 from weir.cel.errors import EvaluationError
-from weir.cel.library.declare import function, plain
-from weir.cel.patch_values import JSON_PATCH, OBJECT, Constructed, Operation
+from weir.cel.library.declare import functions, plain
+from weir.cel.messages import JSON_PATCH, OBJECT, Constructed, Operation
 from weir.cel.types import object_named
 from weir.cel.values import Value
 from weir.cel.work import grow, spend
@@ -36,19 +36,11 @@ def _escape_key(key: str) -> str:
 
 ESCAPE: Final = Library(
     "jsonpatch",
-    (
-        function(
-            "jsonpatch.escapeKey",
-            plain(
-                "string_jsonpatch_escapeKey_string",
-                (types.STRING,),
-                types.STRING,
-                _escape_key,
-                costs.NAMED_FLAT,
-            ),
-        ),
+    functions(
+        plain("jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", (types.STRING,), types.STRING, _escape_key,
+              costs.NAMED_FLAT),
     ),
-)
+)  # fmt: skip
 
 
 class MutationFailed(Exception):

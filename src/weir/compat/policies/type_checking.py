@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from weir.cel import types
 from weir.cel.env import ObjectType
+from weir.cel.errors import CompileError
 from weir.cel.program import check_expression
-from weir.cel.source import CompileError
 from weir.cel.types import Type
 from weir.compat.customresources.expression_types import declare, with_metadata
 from weir.compat.customresources.schema import Schema

@@ -1,8 +1,12 @@
-"""google.protobuf messages in expressions, and the values they become.
+"""Messages in expressions: those of google.protobuf, `Object{…}` and `JSONPatch{…}`, and the values they become.
 
 Spec: CEL language definition "Well-known types"; cel.md 3.6. A wrapper message is its value, `Value` is any JSON value,
 `Struct` a map, `ListValue` a list, `Any` what is packed in it; only `Empty` is an object at run time. Kubernetes
 expressions hardly ever need them, but the language has them.
+
+Spec: admissionregistration.k8s.io/v1 MutatingAdmissionPolicy. `Object` is the object that is written, `Object.spec` the
+type of its field `spec`, and so on: any name is a field, whose value is not checked before the patch is applied.
+`JSONPatch` is one operation. An environment knows the two where `patch_types` is set.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Final
 from weir.cel import types
 from weir.cel.errors import EvaluationError
 from weir.cel.packed import PREFIX, TIMESTAMPS, Empty, unpack
-from weir.cel.types import Kind, Type, list_of, map_of, type_of_type, wrapper
+from weir.cel.types import Kind, Type, list_of, map_of, object_named, type_of_type, wrapper
 from weir.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, type_of
 
 _JSON_MAP: Final = map_of(types.STRING, types.DYN)
@@ -171,3 +175,80 @@ def _single_precision(value: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, value)
     return rounded
+
+
+OBJECT: Final = "Object"
+JSON_PATCH: Final = "JSONPatch"
+_PATCH_FIELDS: Final[Mapping[str, Type]] = {
+    "op": types.STRING,
+    "from": types.STRING,
+    "path": types.STRING,
+    "value": types.DYN,
+}
+_GO: Final = {
+    "int": "int64",
+    "double": "float64",
+    "bool": "bool",
+    "bytes": "[]uint8",
+    "null_type": "structpb.NullValue",
+}
+
+
+class Constructed:
+    """The value of `Object.a.b{…}`: its type's name and its fields. Two are equal when both are."""
+
+    __slots__ = ("cel_type", "fields")
+
+    def __init__(self, name: str, fields: Mapping[str, Value]) -> None:
+        self.cel_type = object_named(name)
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not Constructed:
+            return NotImplemented
+        return self.cel_type == other.cel_type and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.cel_type)
+
+
+class Operation:
+    """The value of `JSONPatch{…}`; *has_value* tells null from nothing."""
+
+    __slots__ = ("fields",)
+    cel_type = object_named(JSON_PATCH)
+
+    def __init__(self, fields: Mapping[str, Value]) -> None:
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return other.fields == self.fields if other.__class__ is Operation else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(JSON_PATCH)
+
+
+def is_patch_type(name: str) -> bool:
+    """Return whether a message of this name can be built.
+
+    >>> is_patch_type("Object.spec"), is_patch_type("JSONPatch"), is_patch_type("Objects")
+    (True, True, False)
+    """
+    return name in (JSON_PATCH, OBJECT) or name.startswith(f"{OBJECT}.")
+
+
+def patch_field_type(message: str, field: str) -> Type | None:
+    """Return the type of a field: of an `Object` every name is one."""
+    return _PATCH_FIELDS.get(field) if message == JSON_PATCH else types.DYN
+
+
+def construct_patch(message: str, fields: Mapping[str, Value]) -> Value:
+    """Return the value of a literal."""
+    if message != JSON_PATCH:
+        return Constructed(message, fields)
+    for name in ("op", "path", "from"):
+        value = fields.get(name, "")
+        if not isinstance(value, str):
+            go = _GO.get(type_of(value).name, type_of(value).name)
+            raise EvaluationError(f"unexpected type {go} for JSONPatchType '{name}' field")
+    return Operation(fields)
