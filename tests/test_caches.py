@@ -60,7 +60,7 @@ GROWING = {
     "controllers/runtime/worker.py:Worker.tasks": START,
     "controllers/workloads/daemonset.py:_Round._made": ONE_TASK,
     "controllers/workloads/daemonset.py:_Round._removed": ONE_TASK,
-    "controllers/workloads/job_manage.py:JobManage.removed": ONE_TASK,
+    "controllers/workloads/job_sync.py:JobManage.removed": ONE_TASK,
     "devices/allocation_search.py:AllocationSearch._consumed": ONE_TASK,
     "devices/allocation_search.py:AllocationSearch._left": ONE_TASK,
     "devices/published.py:Published._by_driver": OWNER,

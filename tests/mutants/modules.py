@@ -26,7 +26,7 @@ MODULES: Final = (
     "weir.cel.estimate",
     "weir.cel.estimate",
     "weir.cel.decide",
-    "weir.devices.rate",
+    "weir.controllers.devices.eviction_queue",
     "weir.devices.device_matcher",
     "weir.devices.expression",
     "weir.devices.selector",

@@ -38,8 +38,8 @@ from weir.output import (
     wants_colour,
     write_document,
 )
-from weir.simulation.demo.screen import Screen
 from weir.simulation.demo.story import Story
+from weir.simulation.demo.words import Screen
 
 T = TypeVar("T")
 TERMINATED: Final = 143

@@ -30,9 +30,8 @@ from weir.output import (
 from weir.simulation.demo import words
 from weir.simulation.demo.picture import picture
 from weir.simulation.demo.play import Began, Ended, Moment, Passing, play
-from weir.simulation.demo.screen import Screen
 from weir.simulation.demo.story import FOLDER, Story, choose, find_stories
-from weir.simulation.demo.words import Line, summary
+from weir.simulation.demo.words import Line, Screen, summary
 
 SCHEMA: Final = "weir.simulation.demo/v1"
 #: A terminal sees this many pictures of a step, each for so long.

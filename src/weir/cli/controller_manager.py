@@ -109,7 +109,7 @@ def controller_manager(
     """
     from weir.clock import RealClock
     from weir.controllers.catalog import CATALOG, UnknownController, choose
-    from weir.controllers.compat.certificates.signer import CertificateSigner, authority_of
+    from weir.controllers.compat.certificates import CertificateSigner, authority_of
     from weir.controllers.devices.resource_claim import ResourceClaims
     from weir.controllers.devices.taint_eviction import DeviceTaintEviction
     from weir.controllers.runtime.runner import Controllers

@@ -20,7 +20,7 @@ from weir.lowering.names import REQUIREMENTS, TOLERATIONS
 from weir.objects.kind import Document, Kind
 from weir.objects.kinds import by_kind
 from weir.objects.templates import never_runs
-from weir.simulation.demo.needs import NEEDS
+from weir.simulation.demo.story import NEEDS
 
 DEVICE_API: Final = "resource.k8s.io"
 _DRIVER: Final = "probe.weir.dev"

@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from weir.conformance.results import Report, Result, Verdict, by_kep
-from weir.simulation.demo.needs import NEEDS
+from weir.simulation.demo.story import NEEDS
 from weir.values.printable import printable
 
 TITLES: Final = {

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weir.simulation.demo.needs import NEEDS
-from weir.simulation.demo.story import Story
+from weir.simulation.demo.story import NEEDS, Story
 
 SCHEMA: Final = "weir.conformance/v1"
 _KEP: Final = re.compile(r"KEP-(\d+)")

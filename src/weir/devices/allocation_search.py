@@ -21,12 +21,15 @@ from weir.devices.outcome import (
     Allocation,
     AllocationError,
     DeviceRefusal,
+    Pick,
     Refusal,
+    RequestWithClass,
+    SliceCandidate,
     Unallocatable,
+    alternatives_chosen,
+    written,
 )
-from weir.devices.pool import Pool
-from weir.devices.published import TrackedDevice
-from weir.devices.result import Pick, RequestWithClass, SliceCandidate, alternatives_chosen, written
+from weir.devices.published import Pool, TrackedDevice
 from weir.devices.slice_candidates import SliceCandidates
 from weir.devices.tracker import Tracker
 from weir.devices.usage import Amounts, InUse, capacity_needed, counters_left, counters_needed, fits

@@ -16,9 +16,8 @@ from typing import Final
 
 from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.origin import TrackedTaint
-from weir.devices.outcome import AllocationError, Refusal
+from weir.devices.outcome import AllocationError, Refusal, RequestWithClass
 from weir.devices.published import TrackedDevice
-from weir.devices.result import RequestWithClass
 from weir.gates import Gates
 from weir.objects.resource import Device, DeviceClass, DeviceSelector, DeviceSubRequest, DeviceToleration
 from weir.taints.toleration import BLOCKING, Evaluate, find_tolerating

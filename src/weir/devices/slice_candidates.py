@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weir.devices.pool import Pool, PoolKey
-from weir.devices.published import TrackedDevice
-from weir.devices.result import SliceCandidate
+from weir.devices.outcome import SliceCandidate
+from weir.devices.published import Pool, PoolKey, TrackedDevice
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Node

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from weir.devices.pool import Pool, PoolKey
+from weir.devices.published import Pool, PoolKey
 from weir.objects.resource import Device, DeviceID, DeviceRequestAllocationResult, ResourceClaim
 from weir.values.quantity import Quantity, QuantityError, parse_quantity
 

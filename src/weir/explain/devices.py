@@ -16,8 +16,8 @@ from weir.explain.storage import UNBORN
 from weir.gates import Gates
 from weir.objects.core import OwnerReference, Pod, PodResourceClaimStatus
 from weir.objects.resource import ClaimMeta, ResourceClaim
+from weir.scheduler.claim_reasons import DeviceClaimUnusable
 from weir.scheduler.claims import Claims
-from weir.scheduler.device_reasons import DeviceClaimUnusable
 from weir.taints.toleration import EVICTING, tolerates
 from weir.world import World
 

@@ -27,6 +27,7 @@ from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, read
 from weir.objects.requests import PODS, node_allocatable, pod_requests
+from weir.scheduler.claim_reasons import ClaimUnusable
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
 from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
@@ -38,7 +39,6 @@ from weir.scheduler.plugins.volume_zone import BoundVolumeZone
 from weir.scheduler.pod_class import PodClass, PodClasses, SeatedPods
 from weir.scheduler.preemption import priority
 from weir.scheduler.reasons import OtherNode, Reason, UntoleratedTaint
-from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.scheduler.volumes import Storage
 from weir.taints.eviction import Stay, stay
 from weir.taints.toleration import EVICTING

@@ -31,8 +31,8 @@ from weir.explain.words import node_sentence, sentence, stay_sentence
 from weir.explain.workload import Replicas, wanted_replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.scheduler.claim_reasons import ClaimUnusable
 from weir.scheduler.reasons import Reason
-from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.taints.eviction import Stay
 
 SCHEMA: Final = "weir.explain/v1"

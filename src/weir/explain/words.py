@@ -18,15 +18,31 @@ from weir.gates import TOLERATION_CEL
 from weir.objects.core import Taint
 from weir.objects.requests import show_amount
 from weir.objects.resource import DeviceID
-from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.scheduler.claim_reasons import (
+    ClaimTied,
+    ClaimUnusable,
+    DeviceClaimUnusable,
+    DiskInUse,
+    DriverMissing,
+    NoDevices,
+    TooManyVolumes,
+    VolumeElsewhere,
+    VolumeMissing,
+    WrongVolumeZone,
+)
 from weir.scheduler.reasons import (
     Attempt,
+    AvoidedByPodNear,
+    AvoidedPodNear,
     Cordoned,
+    NoPodNear,
+    NoTopologyDomain,
     OtherNode,
     PortTaken,
     Reason,
     TooFew,
     TooManyPods,
+    TooSkewed,
     UndeclaredFeatures,
     Unmet,
     UnmetAffinity,
@@ -34,22 +50,6 @@ from weir.scheduler.reasons import (
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
-)
-from weir.scheduler.topology_reasons import (
-    AvoidedByPodNear,
-    AvoidedPodNear,
-    NoPodNear,
-    NoTopologyDomain,
-    TooSkewed,
-)
-from weir.scheduler.volume_reasons import (
-    ClaimUnusable,
-    DiskInUse,
-    DriverMissing,
-    TooManyVolumes,
-    VolumeElsewhere,
-    VolumeMissing,
-    WrongVolumeZone,
 )
 from weir.selectors.node import Match
 from weir.taints.eviction import Stay

@@ -28,7 +28,7 @@ from weir.objects.kinds import NODES, PODS, by_kind
 from weir.scheduler.pod_class import SeatedPods
 from weir.selectors.labels import parse
 from weir.simulation.kubelet.behaviour import Life
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.heartbeats import HeartbeatLedger
 from weir.simulation.named_kinds import kind_called
 
 Document = dict[str, Any]

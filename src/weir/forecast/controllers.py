@@ -15,9 +15,10 @@ from weir import errors
 from weir.client.cache import Cache
 from weir.client.events import ObjectReference, Recorder
 from weir.controllers.runtime.action_runner import Requeue
-from weir.controllers.runtime.actions import (
+from weir.controllers.runtime.controller import (
     Action,
     ActionContext,
+    Controller,
     Count,
     Create,
     Delete,
@@ -29,7 +30,6 @@ from weir.controllers.runtime.actions import (
     Steps,
     WakeAt,
 )
-from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.expectations import is_deleting
 from weir.controllers.runtime.listers import Listers, controllers_of

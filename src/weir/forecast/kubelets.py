@@ -27,7 +27,7 @@ from weir.objects.times import format_time
 from weir.observe.logs import Log
 from weir.simulation.kubelet.admit import admit_scheduled, admit_system
 from weir.simulation.kubelet.behaviour import Life
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.heartbeats import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import is_off
 from weir.simulation.kubelet.pod_worker import PodKey, PodWorker, grace_of, pod_key
 from weir.taints.expression import Expressions

@@ -21,7 +21,7 @@ from weir.simulation.kubelet.behaviour import PREFIX, Behaviour, Life
 from weir.simulation.kubelet.container_lifecycle import Ending
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import status_of
-from weir.simulation.kubelet.references import references
+from weir.simulation.kubelet.preparation import references
 
 Document = dict[str, Any]
 _REFERRED: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}

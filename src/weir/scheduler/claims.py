@@ -18,9 +18,8 @@ import msgspec
 from weir.devices.allocation_search import Allocator
 from weir.devices.claims import claim_names, claims_of, owned_by, reserved_for
 from weir.devices.eviction import Reason, claim_eviction, moment
-from weir.devices.outcome import AllocationError
-from weir.devices.pool import PoolKey
-from weir.devices.result import RequestWithClass
+from weir.devices.outcome import AllocationError, RequestWithClass
+from weir.devices.published import PoolKey
 from weir.devices.tracker import Tracker, Update
 from weir.devices.usage import InUse
 from weir.gates import DEVICE_TAINTS, Gates

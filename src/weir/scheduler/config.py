@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from weir.objects.core import ViewError
 from weir.objects.manifest import read_manifest
-from weir.scheduler.config_fields import ConfigError as ConfigError
-from weir.scheduler.config_fields import Fields
-from weir.scheduler.plugin_arguments import read_arguments
+from weir.scheduler.plugin_arguments import ConfigError as ConfigError
+from weir.scheduler.plugin_arguments import Fields, read_arguments
 from weir.scheduler.plugins.registry import ALL, IN_TREE_REGISTRY, PluginSet, Registry
 from weir.scheduler.profile_arguments import ProfileArguments
 

@@ -17,7 +17,7 @@ import msgspec
 from weir.client.api import Client
 from weir.client.cache import Informer
 from weir.clock import Clock
-from weir.devices.pool import PoolKey
+from weir.devices.published import PoolKey
 from weir.devices.tracker import Problem, Update
 from weir.errors import Forbidden, NotFound, WeirError
 from weir.gates import DEVICE_TAINT_RULES, Gates

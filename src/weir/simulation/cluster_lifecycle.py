@@ -34,8 +34,7 @@ from weir.scheduler.pod_class import SeatedPods
 from weir.simulation.component_gates import ComponentGates
 from weir.simulation.control_plane import ControlPlane
 from weir.simulation.first_objects import ensure_storage_class
-from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.heartbeats import HeartbeatFlush, HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
 from weir.simulation.outside import ExternalAccess
 from weir.store import KeyValue, Write

@@ -14,14 +14,14 @@ from typing import Final
 from weir.client.api import Client
 from weir.clock import Clock
 from weir.controllers.catalog import choose
-from weir.controllers.compat.certificates.signer import CertificateSigner, authority_of
+from weir.controllers.compat.certificates import CertificateSigner, authority_of
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import Gates
 from weir.observe.process_metrics import publish_features
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.heartbeats import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts, Kubelets
 
 #: What each component calls itself where it asks the server.

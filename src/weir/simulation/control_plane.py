@@ -26,7 +26,7 @@ from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.pod_class import SeatedPods
 from weir.simulation.component_gates import READERS, ComponentGates
 from weir.simulation.components import AGENTS, make_controllers, make_kubelets, make_scheduler
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.heartbeats import HeartbeatLedger
 from weir.simulation.kubelet.run import Hosts
 
 

@@ -60,7 +60,7 @@ def test_what_if_imports_no_server():
         "weir.apiserver.build",
         "weir.apiserver.server",
         "weir.simulation.cluster",
-        "weir.controllers.compat.certificates.signer",
+        "weir.controllers.compat.certificates",
     }
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.unit.controllers.device_cluster import DRIVER, VERSION, rule_document, slice_document, tolerate
 from weir.controllers.devices.taint_eviction import CLASSES, RULES, SLICES, DeviceTaintEviction, EvictPod
-from weir.controllers.runtime.actions import Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.pod_eviction import Evicted
 from weir.gates import ALL_FEATURES

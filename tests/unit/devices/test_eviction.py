@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.devices.builders import DRIVER, T0, after, allocated, device, pod, rule, slice_of
+from weir.controllers.devices.eviction_queue import EvictionRate
 from weir.devices.claims import claims_of
 from weir.devices.eviction import LATEST, Eviction, Reason, claim_eviction, leave_at, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
-from weir.devices.rate import EvictionRate
 from weir.devices.tracker import Tracker
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Pod, Toleration, read

@@ -22,11 +22,11 @@ from tests.unit.devices.builders import (
 )
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask
 from tests.unit.scheduler.claim_scene import pod as claiming
+from weir.controllers.devices.eviction_queue import EvictionRate
 from weir.devices.allocation_search import Allocator
 from weir.devices.device_matcher import untolerated
 from weir.devices.eviction import claim_eviction, pod_eviction
 from weir.devices.outcome import Unallocatable
-from weir.devices.rate import EvictionRate
 from weir.devices.tracker import Tracker
 from weir.devices.usage import InUse
 from weir.gates import ALL_FEATURES, Gates

@@ -10,7 +10,7 @@ from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
 from weir.explain.words import sentence
 from weir.gates import ALL_FEATURES, Gates
-from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable
+from weir.scheduler.claim_reasons import ClaimTied, DeviceClaimUnusable
 from weir.world import World
 
 pytestmark = pytest.mark.proves("5055-112")

@@ -10,6 +10,7 @@ from weir.explain.engine import EngineJudge, Engines
 from weir.explain.reasons import Gated
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Pod, read
+from weir.scheduler.claim_reasons import ClaimUnusable, VolumeElsewhere
 from weir.scheduler.reasons import (
     Cordoned,
     OtherNode,
@@ -21,7 +22,6 @@ from weir.scheduler.reasons import (
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.scheduler.volume_reasons import ClaimUnusable, VolumeElsewhere
 from weir.taints.toleration import Outcome
 from weir.world import World
 

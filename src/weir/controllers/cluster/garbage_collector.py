@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod

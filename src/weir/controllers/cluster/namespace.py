@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, ActionContext, Controller, Steps, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.objects.kind import Kind

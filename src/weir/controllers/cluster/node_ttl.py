@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
-from weir.controllers.runtime.actions import Action, Patch, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Patch, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kind import Kind

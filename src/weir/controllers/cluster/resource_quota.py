@@ -14,8 +14,15 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.runtime.actions import Action, ActionContext, Document, Patch, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import (
+    Action,
+    ActionContext,
+    Controller,
+    Document,
+    Patch,
+    Steps,
+    WakeAt,
+)
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.gates import Gates

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, ActionContext, Document, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, ActionContext, Controller, Document, Steps, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
 from weir.objects.kind import Kind

@@ -15,8 +15,7 @@ import msgspec
 
 from weir.client.api import APPLY_PATCH
 from weir.compat.policies.type_checking import expression_warnings, may_name_custom_kinds
-from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, ActionContext, Controller, Patch, Steps
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.objects.kind import Kind

@@ -17,8 +17,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.client.events import ObjectReference
-from weir.controllers.devices.resource_claim_pods import (
+from weir.controllers.devices.resource_claim_steps import (
+    FAILED,
+    FINALIZER,
     POD_CLAIM,
+    MakeClaims,
+    MissingClaim,
+    ReleaseClaim,
     claim_document,
     claim_made_before,
     lacks_claim,
@@ -26,17 +31,9 @@ from weir.controllers.devices.resource_claim_pods import (
     needs_work,
     owning_pod,
     recorded_claims,
-)
-from weir.controllers.devices.resource_claim_steps import (
-    FAILED,
-    FINALIZER,
-    MakeClaims,
-    MissingClaim,
-    ReleaseClaim,
     requests_admin_access,
 )
-from weir.controllers.runtime.actions import Action, Delete, Record, Retry, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Delete, Record, Retry, Steps, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Pod

@@ -27,8 +27,15 @@ from weir.controllers.devices import taint_eviction_status as words
 from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
 from weir.controllers.devices.taint_eviction_claims import Change, ClaimEvictions
 from weir.controllers.devices.taint_eviction_status import PERIOD, EvictionCounts
-from weir.controllers.runtime.actions import Action, ActionContext, Patch, Record, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import (
+    Action,
+    ActionContext,
+    Controller,
+    Patch,
+    Record,
+    Steps,
+    WakeAt,
+)
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted, PodEviction, evict_pod

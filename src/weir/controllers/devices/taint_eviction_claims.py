@@ -16,7 +16,7 @@ import msgspec
 
 from weir.devices.eviction import Eviction, claim_eviction
 from weir.devices.origin import TrackedTaint
-from weir.devices.pool import PoolKey
+from weir.devices.published import PoolKey
 from weir.devices.tracker import Problem, Tracker, Update
 from weir.gates import Gates
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice

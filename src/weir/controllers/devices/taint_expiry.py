@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from weir.client.api import APPLY_PATCH
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import DEVICE_TAINT_RULES, Gates
 from weir.objects.kind import Document, Kind

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Patch, Record
+from weir.controllers.runtime.controller import Patch, Record
 from weir.controllers.runtime.views import Condition, Node
 from weir.objects.core import Taint
 from weir.objects.kind import Kind

@@ -6,7 +6,7 @@ observed it, so a restart gives every node a new grace period. Each five-second 
 are unhealthy, or whose grace period ended.
 
 Interface for heartbeats that a simulation did not write one by one. Under virtual time the simulated kubelets write a
-ledger (weir.simulation.kubelet.heartbeat_ledger) that node lifecycle reads through this interface. In real time every
+ledger (weir.simulation.kubelet.heartbeats) that node lifecycle reads through this interface. In real time every
 heartbeat is written and `NodeLifecycle` gets none.
 """
 
@@ -34,8 +34,7 @@ from weir.controllers.nodes.condition_taints import (
     without,
 )
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
-from weir.controllers.runtime.actions import Action, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, parse_time
 from weir.gates import Gates

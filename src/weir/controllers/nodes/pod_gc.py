@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
-from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Delete, Patch, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates

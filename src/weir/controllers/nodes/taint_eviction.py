@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Evict, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Evict, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import PodEviction

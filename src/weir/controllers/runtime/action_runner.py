@@ -18,9 +18,10 @@ from weir.client.events import Recorder
 from weir.client.queue import WorkQueue
 from weir.client.rest import RateLimiter
 from weir.clock import Clock
-from weir.controllers.runtime.actions import (
+from weir.controllers.runtime.controller import (
     Action,
     ActionContext,
+    Controller,
     Count,
     Create,
     Delete,
@@ -32,7 +33,6 @@ from weir.controllers.runtime.actions import (
     Steps,
     WakeAt,
 )
-from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.expectations import Expectations, is_deleting
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics

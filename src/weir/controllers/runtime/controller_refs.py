@@ -13,7 +13,7 @@ import msgspec
 
 from weir.caches import bounded
 from weir.client.api import STRATEGIC_MERGE_PATCH
-from weir.controllers.runtime.actions import Document, Patch
+from weir.controllers.runtime.controller import Document, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference

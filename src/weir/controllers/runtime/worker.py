@@ -24,8 +24,9 @@ from weir import errors
 from weir.client.api import Unreachable
 from weir.client.queue import WorkQueue, work
 from weir.controllers.runtime.action_runner import ActionRunner, ControllerContext, Requeue
-from weir.controllers.runtime.actions import (
+from weir.controllers.runtime.controller import (
     Action,
+    Controller,
     Count,
     Create,
     Delete,
@@ -34,7 +35,6 @@ from weir.controllers.runtime.actions import (
     Record,
     Steps,
 )
-from weir.controllers.runtime.controller import Controller
 from weir.errors import ApiError
 from weir.objects.kind import Kind
 from weir.objects.kinds import PODS

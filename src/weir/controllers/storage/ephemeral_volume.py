@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Create, Record, Retry
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Create, Record, Retry
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference

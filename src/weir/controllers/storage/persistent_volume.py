@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
 from weir.controllers.storage.protection import (

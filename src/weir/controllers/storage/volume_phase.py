@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Delete, Document, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Action, Delete, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.storage.protection import ClaimKey, unprotect
 from weir.controllers.storage.volume_matching import volume_mode

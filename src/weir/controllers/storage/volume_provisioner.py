@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Create, Delete, Document, Patch, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.storage.persistent_volume import OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
 from weir.controllers.storage.volume_phase import PROVISIONED_BY

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch
+from weir.controllers.runtime.controller import Action, Create, Delete, Document, Patch
 from weir.controllers.runtime.controller_refs import claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import owner_reference, template_hash

@@ -13,8 +13,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Document, Observe, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import (
+    Action,
+    Controller,
+    Create,
+    Delete,
+    Document,
+    Observe,
+    Patch,
+    Record,
+    WakeAt,
+)
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.job import is_finished

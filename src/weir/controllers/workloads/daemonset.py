@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from operator import is_not
 from typing import Any, Final, NamedTuple
 
-from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Patch, Record, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics

@@ -21,8 +21,7 @@ import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Action, Document, Patch, Record, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.pod_eviction import TYPE as DISRUPTION_TARGET
 from weir.controllers.runtime.views import Pod, parse_time

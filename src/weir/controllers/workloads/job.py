@@ -1,4 +1,4 @@
-"""Job controller: maps changes to Jobs and removes tracking finalizers that no Job needs.
+"""Job controller, and the controller that deletes finished Jobs ttlSecondsAfterFinished after their end.
 
 Pods of Jobs carry the finalizer batch.kubernetes.io/job-tracking until they are counted. It is removed from pods
 whose Job is gone or finished, or that were released. A Job's sync is in weir.controllers.workloads.job_sync.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Document
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Delete, Document, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
@@ -135,3 +134,39 @@ def _end(job: Document) -> Document | None:
     return next(
         (c for c in conditions if c["type"] in ("Complete", "Failed") and c["status"] == "True"), None
     )
+
+
+@dataclass(frozen=True)
+class FinishedJobKey:
+    """One Job with a time to live."""
+
+    namespace: str
+    name: str
+
+
+class TtlAfterFinished(Controller):
+    """The TTL-after-finished controller."""
+
+    name = "ttl-after-finished-controller"
+    kinds: Sequence[Kind] = (JOBS,)
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[FinishedJobKey]:
+        """Yield Jobs that have ended and will go."""
+        lives = new["spec"].get("ttlSecondsAfterFinished") if new is not None else None
+        if lives is not None and finished_at(new) is not None:
+            yield FinishedJobKey(new["metadata"]["namespace"], new["metadata"]["name"])
+
+    def reconcile(self, key: FinishedJobKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the deletion, or when it is due."""
+        job = listers.get(JOBS, key.name, key.namespace)
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            return
+        ended, lives = finished_at(job), job["spec"].get("ttlSecondsAfterFinished")
+        if ended is None or lives is None:
+            return
+        due = ended + timedelta(seconds=lives)
+        if now < due:
+            yield WakeAt(key, due)
+        else:
+            uid = job["metadata"]["uid"]
+            yield Delete(JOBS, key.name, key.namespace, uid, propagation_policy="Foreground")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
-from weir.controllers.runtime.actions import Document, Patch
+from weir.controllers.runtime.controller import Document, Patch
 from weir.controllers.runtime.controller_refs import claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time

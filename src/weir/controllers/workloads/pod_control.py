@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from weir.client.events import ObjectReference
-from weir.controllers.runtime.actions import Create, Delete
+from weir.controllers.runtime.controller import Create, Delete
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.objects.kind import Document, Kind
 from weir.objects.kinds import PODS

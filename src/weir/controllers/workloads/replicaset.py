@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.runtime.actions import Action, Patch, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Patch, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time

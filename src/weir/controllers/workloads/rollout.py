@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch, Record
+from weir.controllers.runtime.controller import Action, Create, Delete, Document, Patch, Record
 from weir.controllers.workloads.pod_control import about, owner_reference, scaled, template_hash
 from weir.objects.kinds import DEPLOYMENTS, REPLICA_SETS
 

@@ -17,20 +17,22 @@ from weir.explain.edits.taints import GATES_OPTION, EnableGate, Uncordon, for_ta
 from weir.explain.reasons import Gated, Refused
 from weir.gates import Gates
 from weir.objects.core import Node, NodeSelectorRequirement, Pod
-from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.scheduler.claim_reasons import ClaimTied, ClaimUnusable, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
+    AvoidedPodNear,
     Cordoned,
+    NoPodNear,
+    NoTopologyDomain,
     OtherNode,
     PortTaken,
     Reason,
     TooFew,
+    TooSkewed,
     UnmetAffinity,
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.scheduler.topology_reasons import AvoidedPodNear, NoPodNear, NoTopologyDomain, TooSkewed
-from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.selectors.node import Match, preferred_terms, required_selector
 from weir.taints.operators import find_in_affinity
 from weir.taints.toleration import gate_of

@@ -27,7 +27,7 @@ from weir.objects.resource import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from weir.scheduler.device_reasons import ClaimTied, NoDevices
+from weir.scheduler.claim_reasons import ClaimTied, NoDevices
 from weir.values.names import check_label_value
 from weir.world import World
 

@@ -16,7 +16,7 @@ from weir.apiserver.admission.storage import default_class
 from weir.explain.edits.edit import Edit
 from weir.objects.core import Pod, read
 from weir.objects.volumes import PersistentVolumeClaim
-from weir.scheduler.volume_reasons import ClaimUnusable
+from weir.scheduler.claim_reasons import ClaimUnusable
 from weir.world import World
 
 _NEAR: Final = 0.6

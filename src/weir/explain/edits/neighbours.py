@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import PREFERRED, REQUIRED
-from weir.scheduler.topology_reasons import AvoidedPodNear, NoPodNear, NoTopologyDomain, TooSkewed
+from weir.scheduler.reasons import AvoidedPodNear, NoPodNear, NoTopologyDomain, TooSkewed
 
 
 @dataclass(frozen=True)

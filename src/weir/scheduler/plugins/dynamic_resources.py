@@ -30,8 +30,8 @@ from weir.gates import Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
 from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
+from weir.scheduler.claim_reasons import ClaimTied, NoDevices
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
-from weir.scheduler.device_reasons import ClaimTied, NoDevices
 from weir.scheduler.framework import (
     MAX_NODE_SCORE,
     ClusterScorePlugin,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from weir.devices.pool import PoolKey
+from weir.devices.published import PoolKey
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
 from weir.objects.resource import DeviceSubRequest, ResourceClaim

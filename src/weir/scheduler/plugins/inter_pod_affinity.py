@@ -39,8 +39,7 @@ from weir.scheduler.queueing_hints import (
     QueueingHint,
     always,
 )
-from weir.scheduler.reasons import Reason
-from weir.scheduler.topology_reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear
+from weir.scheduler.reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear, Reason
 
 NAME: Final = "InterPodAffinity"
 _AFFINITY: Final = Status(Code.UNRESOLVABLE, (NoPodNear.words,), NAME)

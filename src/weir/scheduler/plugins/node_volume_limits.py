@@ -16,6 +16,7 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.pod_reader import relevant_volumes
+from weir.scheduler.claim_reasons import DriverMissing, TooManyVolumes
 from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_handle
 from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, Scope, Status
 from weir.scheduler.node_columns import Ids
@@ -34,7 +35,6 @@ from weir.scheduler.queueing_hints import (
     always,
 )
 from weir.scheduler.reasons import Reason
-from weir.scheduler.volume_reasons import DriverMissing, TooManyVolumes
 from weir.scheduler.volumes import (
     CSINode,
     CSINodeResources,

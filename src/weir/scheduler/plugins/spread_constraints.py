@@ -25,8 +25,7 @@ from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.pod_counts import PodCount
-from weir.scheduler.reasons import Reason
-from weir.scheduler.topology_reasons import NoTopologyDomain, TooSkewed
+from weir.scheduler.reasons import NoTopologyDomain, Reason, TooSkewed
 
 NAME: Final = "PodTopologySpread"
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -18,6 +18,13 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.volumes import PersistentVolumeClaim
+from weir.scheduler.claim_reasons import (
+    ClaimUnusable,
+    NoStorageLeft,
+    NothingToBind,
+    VolumeElsewhere,
+    VolumeMissing,
+)
 from weir.scheduler.framework import (
     ClusterScorePlugin,
     Code,
@@ -55,13 +62,6 @@ from weir.scheduler.queueing_hints import (
     always,
 )
 from weir.scheduler.reasons import Reason
-from weir.scheduler.volume_reasons import (
-    ClaimUnusable,
-    NoStorageLeft,
-    NothingToBind,
-    VolumeElsewhere,
-    VolumeMissing,
-)
 from weir.scheduler.volumes import (
     Storage,
     is_bound,

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from weir.objects.core import Pod, Volume
+from weir.scheduler.claim_reasons import ClaimInUse, DiskInUse
 from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, PreFilterPlugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import CLAIM_ADD, CLAIM_UPDATE, NODE_ADD, POD_DELETE, QueueingHint, always
 from weir.scheduler.reasons import Reason
-from weir.scheduler.volume_reasons import ClaimInUse, DiskInUse
 from weir.scheduler.volumes import Storage, is_claim_of_pod, pod_claims
 
 NAME: Final = "VolumeRestrictions"

@@ -13,6 +13,7 @@ import numpy as np
 
 from weir.objects.core import Pod
 from weir.objects.volumes import PersistentVolume
+from weir.scheduler.claim_reasons import WrongVolumeZone
 from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, PreFilterPlugin, Scope, Status
 from weir.scheduler.node_columns import Ids
 from weir.scheduler.node_table import NodeTable
@@ -29,7 +30,6 @@ from weir.scheduler.queueing_hints import (
     always,
 )
 from weir.scheduler.reasons import Reason
-from weir.scheduler.volume_reasons import WrongVolumeZone
 from weir.scheduler.volumes import Storage, is_claim_of_pod, pod_claims, storage_class_of
 
 NAME: Final = "VolumeZone"

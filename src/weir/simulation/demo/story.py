@@ -1,7 +1,7 @@
-"""Story files: title, cluster, steps, expected outcomes (YAML).
+"""Story files: title, cluster, steps, expected outcomes (YAML), and the features that a story needs of a cluster.
 
 `docs/howto/write-a-story.md` describes the format. An invalid file is rejected with its name and field before
-anything starts.
+anything starts. `weir conformance` skips a story whose needs a cluster does not offer.
 """
 
 from __future__ import annotations
@@ -18,11 +18,41 @@ import msgspec
 from weir.gates import ALL_FEATURES, GateError
 from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import read_values
-from weir.simulation.demo.needs import NeedError, check_needs
 from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.node_classes import CLASSES, ClassError
 from weir.taints.notation import TaintNotationError, parse_taint
 from weir.values.duration import DurationError, parse_duration
+
+#: Each need with its meaning, in the order of the results.
+NEEDS: Final[Mapping[str, str]] = {
+    "numeric": "Lt and Gt in tolerations",
+    "semver": "SemverLt, SemverGt and SemverEq in tolerations",
+    "semver-affinity": "the same operators in node affinity",
+    "cel": "expressions in tolerations",
+    "devices": "claims for devices (dynamic resource allocation)",
+    "device-taints": "taints of devices, published by their driver",
+    "separate-taints": "taints of devices in a ResourceSlice of their own",
+    "numeric-claims": "Lt and Gt in the tolerations of claims",
+    "semver-claims": "Semver operators in the tolerations of claims",
+    "rules": "DeviceTaintRules",
+    "rates": "evictionsPerSecond of device taints",
+    "rule-expressions": "DeviceTaintRules that select by expression",
+    "v1alpha4": "resource.k8s.io in the form of the KEP's examples, v1alpha4",
+    "autoscaler": "HorizontalPodAutoscalers with metrics of simulated pods",
+    "budgets": "PodDisruptionBudgets",
+}
+
+
+class NeedError(ValueError):
+    """An unknown need."""
+
+
+def check_needs(needs: Iterable[str]) -> None:
+    """Raise NeedError unless every one of *needs* is known."""
+    for need in needs:
+        if need not in NEEDS:
+            raise NeedError(f"needs: {need!r} is none of {', '.join(NEEDS)}")
+
 
 Document = dict[str, Any]
 FOLDER: Final = Path(__file__).parent / "stories"
@@ -185,7 +215,7 @@ class Story:
     nodes: tuple[NodeOf, ...] = ()
     objects: tuple[Document, ...] = ()  #: what is there from the start
     rows: tuple[str, ...] = ()  #: which rows of core.md 10 it lives through
-    needs: tuple[str, ...] = ()  #: what a cluster must offer, by the names of weir.simulation.demo.needs
+    needs: tuple[str, ...] = ()  #: what a cluster must offer, by the names of weir.simulation.demo.story
     decisions: tuple[str, ...] = ()  #: where Kubernetes is known to do otherwise: `dra D-07`, `stock 2`
 
     @property

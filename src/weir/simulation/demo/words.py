@@ -1,21 +1,60 @@
-"""Prints a story: what was requested, what happened and why.
+"""Prints a story: what was requested, what happened and why; on a terminal as a live table, redrawn in place.
 
-Lines come from observations, never from the specification; differences follow.
+Lines come from observations, never from the specification; differences follow. Without a terminal (a pipe, NO_COLOR)
+lines are printed as steps complete.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from weir.explain.phrases import counted, duration, listed
 from weir.simulation.demo.history import History, Life
 from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Began, Ended
 from weir.simulation.demo.story import Story
+
+CLEAR_BELOW: Final = "\033[J"
+
+
+class Screen:
+    """The bottom of a terminal, redrawn as often as wanted, above which finished lines stay."""
+
+    def __init__(self, stream: IO[str], size: tuple[int, int] | None = None) -> None:
+        """*size* is (columns, lines); the terminal's own when None."""
+        self._stream, self._size = stream, size
+        self._drawn = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show *lines* in place of what was drawn before; what does not fit the terminal is left out."""
+        columns, height = self._size or tuple(shutil.get_terminal_size())
+        room = max(height - 2, 1)
+        shown = list(lines)
+        if len(shown) > room:
+            shown = [*shown[:1], f"… {len(shown) - room} more", *shown[len(shown) - room + 2 :]][:room]
+        text = "".join(f"{_cut(line, columns)}\n" for line in shown)
+        self._stream.write(self._back() + text)
+        self._stream.flush()
+        self._drawn = len(shown)
+
+    def leave(self, lines: Sequence[str] = ()) -> None:
+        """Take away what was drawn and write *lines* for good."""
+        self._stream.write(self._back() + "".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+        self._drawn = 0
+
+    def _back(self) -> str:
+        return f"\033[{self._drawn}A\r{CLEAR_BELOW}" if self._drawn else ""
+
+
+def _cut(line: str, columns: int) -> str:
+    return line if len(line) < columns else line[: max(columns - 2, 0)] + "…"
+
 
 #: How long the live table shows deleted pods.
 FORGOTTEN: Final = timedelta(minutes=2)

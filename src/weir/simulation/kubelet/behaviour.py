@@ -26,9 +26,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from weir.simulation.kubelet.commands import MOST_OUTPUT, Outcome, Output, command_outcome
-from weir.simulation.kubelet.images import is_missing
-from weir.simulation.kubelet.references import Missing, Objects, check
+from weir.simulation.kubelet.commands import MOST_OUTPUT, Outcome, Output, command_outcome, is_missing
+from weir.simulation.kubelet.preparation import Missing, Objects, check
 
 # ── times at which the probes of a container make it started, ready or restarted ──
 # Spec: core/v1 Probe; the numbers that are not set are Kubernetes' defaults. When a probe succeeds is declared

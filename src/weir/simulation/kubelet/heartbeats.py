@@ -1,9 +1,14 @@
-"""Heartbeats of simulated nodes: Lease renewals and status reports.
+"""Heartbeats of simulated nodes: Lease renewals and status reports, and how they are postponed under virtual time.
 
 A Lease is renewed every ten seconds and the status reported every five minutes, each in a rhythm that is a pure
-function of time, spread over the nodes. In real time each is written when due. With a HeartbeatLedger (virtual time)
-a report that repeats the previous one is postponed: `catch_up` writes the latest, dated when it was due, before it is
-read. Only while the node is on and healthy, and no other client touched its Lease.
+function of time, spread over the nodes. In real time each is written when due.
+
+A healthy node's heartbeat changes nothing, so under virtual time it may be postponed: the node is recorded in a
+HeartbeatLedger as reporting, and node lifecycle does not count missing heartbeats for it. `catch_up` writes the latest
+report, dated when it was due, before it is read. Only while the node is on and healthy, and no other client touched its
+Lease. HeartbeatFlush stands in front of the server's handler, for all clients except the simulation's components: a
+request for a Node or Lease first updates what it names; a watch on either, or an admission webhook, sees every
+heartbeat from then on.
 """
 
 from __future__ import annotations
@@ -11,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -21,11 +28,137 @@ from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Cache, ObjectKey
 from weir.client.queue import WorkQueue, work
-from weir.clock import Clock
+from weir.clock import Clock, VirtualClock
 from weir.objects.kinds import LEASES, NODES
 from weir.objects.times import format_micro_time, format_time
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import addresses, allocatable_of, healthy, is_off
+
+
+class HeartbeatLedger:
+    """Written by simulated kubelets, read by node lifecycle (weir.controllers.nodes.lifecycle)."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self._in_time: set[str] = set()
+        self._ended: list[tuple[str, datetime]] = []
+        self._made: dict[str, dict[str, datetime]] = {}  # node → text of a late report → when it was due
+
+    # ── kubelets write ───────────────────────────────────────────────────────────────────────────
+
+    def begin(self, node: str) -> None:
+        """*node* is in time from now on, its heartbeats unwritten."""
+        self._in_time.add(node)
+
+    def end(self, node: str, last: datetime) -> None:
+        """*node* may stop reporting: its last heartbeat was due at *last*; later ones are written."""
+        if node in self._in_time:
+            self._in_time.discard(node)
+            self._ended.append((node, last))
+
+    def note(self, node: str, text: str, at: datetime) -> None:
+        """A heartbeat of *node*, now written as *text*, was due *at* this time."""
+        made = self._made.setdefault(node, {})
+        made.pop(text, None)
+        made[text] = at
+        if len(made) > 2:  # one for the lease, one for the status
+            del made[next(iter(made))]
+
+    def forget(self, node: str) -> None:
+        """*node* was deleted."""
+        self._in_time.discard(node)
+        self._made.pop(node, None)
+
+    # ── node lifecycle reads ────────────────────────────────────────────────────────────────────
+
+    def in_time(self, node: str) -> bool:
+        """Return whether *node* sends its heartbeats in time, written or not."""
+        return node in self._in_time
+
+    def due_at(self, node: str, text: str) -> datetime | None:
+        """Return when the heartbeat that says *text* was due, if it was written late."""
+        return self._made.get(node, {}).get(text)
+
+    def take_ended(self) -> list[tuple[str, datetime]]:
+        """Return the nodes that stopped being in time since the last call, and when each sent its last heartbeat."""
+        ended, self._ended = self._ended, []
+        return ended
+
+
+_NODES: Final = re.compile(r"/api/v1/(watch/)?nodes(?:/([^/]+)(?:/.*)?)?/?$")
+_LEASES: Final = re.compile(
+    r"/apis/coordination\.k8s\.io/[^/]+/(watch/)?(?:namespaces/([^/]+)/)?leases(?:/([^/]+)(?:/.*)?)?/?$"
+)
+_WEBHOOKS: Final = re.compile(r"/apis/admissionregistration\.k8s\.io/.*webhookconfigurations")
+
+
+class HeartbeatFlush:
+    """A handler of requests from outside the simulation."""
+
+    def __init__(self, handle: Callable[[Any], Awaitable[Any]]) -> None:
+        self._handle = handle
+        self._reports: Reports | None = None
+        self._watching = 0
+
+    def look_at(self, reports: Reports) -> None:
+        """These are the nodes' reports from now on; who watches goes on watching."""
+        self._reports = reports
+        reports.watchers = self._watching
+
+    async def handle(self, request: Any) -> Any:
+        """Answer *request*, with everything it looks at up to date."""
+        if found := _NODES.match(request.path):
+            return await self._answer(request, bool(found[1]), found[2], leases=False)
+        if found := _LEASES.match(request.path):
+            if found[2] in (None, LEASE_NAMESPACE):
+                return await self._answer(request, bool(found[1]), found[3], leases=True)
+        elif request.method != "GET" and _WEBHOOKS.match(request.path):
+            await self._more()  # for good: a webhook sees writes, and one may come back by another name
+        return await self._handle(request)
+
+    async def _answer(self, request: Any, watch: bool, name: str | None, *, leases: bool) -> Any:
+        if watch or request.params.get("watch", "false") not in ("0", "false", "False"):
+            return await self._watched(request)
+        names = None if name is None else [name]
+        if request.method != "POST" and self._reports is not None:
+            await self._reports.catch_up(names, leases=leases, statuses=not leases)
+        answer = await self._handle(request)
+        if leases and request.method != "GET" and self._reports is not None:
+            self._reports.postpone_no_lease(names)
+        return answer
+
+    async def _watched(self, request: Any) -> Any:
+        await self._more()
+        try:
+            answer = await self._handle(request)
+        except BaseException:
+            self._less()
+            raise
+        if not hasattr(answer, "run"):
+            self._less()
+            return answer
+        run = answer.run
+
+        async def until_over(sink: Any) -> None:
+            try:
+                await run(sink)
+            finally:
+                self._less()
+
+        answer.run = until_over
+        return answer
+
+    async def _more(self) -> None:
+        self._watching += 1
+        if self._reports is not None:
+            await self._reports.catch_up()
+            self._reports.watchers = self._watching
+            self._reports.postpone_nothing()
+
+    def _less(self) -> None:
+        self._watching -= 1
+        if self._reports is not None:
+            self._reports.watchers = self._watching
+
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40

@@ -14,23 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weir.simulation.kubelet.behaviour import Behaviour
-from weir.simulation.kubelet.container import (
+from weir.simulation.kubelet.container_lifecycle import (
+    DEFAULT_GRACE_SECONDS,
+    FIRST_BACK_OFF_SECONDS,
     INITIALIZING,
+    KILLED,
     Container,
+    ContainerLifecycle,
+    Ending,
+    Occurrence,
+    Printing,
     Role,
     State,
     containers_of,
     read_ended,
     read_time,
-)
-from weir.simulation.kubelet.container_lifecycle import (
-    DEFAULT_GRACE_SECONDS,
-    FIRST_BACK_OFF_SECONDS,
-    KILLED,
-    ContainerLifecycle,
-    Ending,
-    Occurrence,
-    Printing,
 )
 
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from weir.objects.times import format_time
-from weir.simulation.kubelet.container import Container, Ended, Role, State
+from weir.simulation.kubelet.container_lifecycle import Container, Ended, Role, State
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 
 Document = dict[str, Any]

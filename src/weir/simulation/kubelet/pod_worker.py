@@ -48,11 +48,11 @@ from weir.simulation.kubelet.preparation import (
     CLAIMS_REASON,
     MOUNT_REASON,
     mount_problem,
+    references,
     resource_claim_names,
     unprepared,
     volume_claim_names,
 )
-from weir.simulation.kubelet.references import references
 from weir.taints.expression import STOPPED_REASON, Expressions
 from weir.taints.toleration import EVICTING
 

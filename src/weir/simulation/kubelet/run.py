@@ -27,8 +27,7 @@ from weir.observe.process_metrics import publish_features
 from weir.simulation.drivers.publisher import MARKS
 from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.behaviour import Life, LifeError
-from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
-from weir.simulation.kubelet.heartbeats import Reports
+from weir.simulation.kubelet.heartbeats import HeartbeatLedger, Reports
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED, is_off
 from weir.simulation.kubelet.pod_worker import KubeletMetrics, PodKey, PodWorker, pod_key
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.cluster.node_ttl import ANNOTATION, STEPS, NodeKey, NodeTtl, step_for
-from weir.controllers.runtime.actions import Patch, WakeAt
+from weir.controllers.runtime.controller import Patch, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kinds import NODES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.controllers.builders import decide, made, of, only
 from weir.controllers.cluster.resource_quota import KNOWN, QuotaKey, Recount, ResourceQuotas
-from weir.controllers.runtime.actions import Patch
+from weir.controllers.runtime.controller import Patch
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 

@@ -14,7 +14,7 @@ from weir.controllers.devices.resource_claim import (
     TemplateKey,
 )
 from weir.controllers.devices.resource_claim_steps import ReleaseClaim
-from weir.controllers.runtime.actions import Delete, Patch, Record, Retry, WakeAt
+from weir.controllers.runtime.controller import Delete, Patch, Record, Retry, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.errors import Invalid
 from weir.gates import ALL_FEATURES, Gates

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controllers.devices.test_resource_claim import ALLOCATION, claim, consumer, pod
-from weir.controllers.devices.resource_claim_pods import (
+from weir.controllers.devices.resource_claim_steps import (
     MOST_CONSUMERS,
     generate_name,
     missing_reservations,

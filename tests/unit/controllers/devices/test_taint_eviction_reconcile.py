@@ -17,13 +17,12 @@ from tests.unit.controllers.device_story import (
     told_in_order,
 )
 from weir.controllers.devices import taint_eviction
-from weir.controllers.devices.eviction_queue import PodKey
+from weir.controllers.devices.eviction_queue import BURST, PodKey
 from weir.controllers.devices.taint_eviction import RULES, EvictPod, ObjectKey
-from weir.controllers.runtime.actions import Patch, WakeAt
+from weir.controllers.runtime.controller import Patch, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted
-from weir.devices.rate import BURST
 from weir.objects.kinds import PODS
 from weir.objects.kinds import RESOURCE_CLAIMS as CLAIMS
 from weir.observe.logs import Log

@@ -304,7 +304,7 @@ def test_pods_of_one_taint_leave_ten_at_once_and_then_by_its_rate(count, rate):
 @given(st.lists(st.sets(st.integers(1, 4), min_size=1), min_size=1, max_size=60), st.permutations(range(60)))
 def test_grouping_gives_the_same_turns_as_asking_for_every_pod(reasons, order):
     """Asking only the first of each group is a shortcut; this is the long way round."""
-    from weir.devices.rate import EvictionRate
+    from weir.controllers.devices.eviction_queue import EvictionRate
 
     pods = [
         (PodKey("d", f"p-{n:02}", "u"), tuple(reason(i, i * 3) for i in sorted(r)))

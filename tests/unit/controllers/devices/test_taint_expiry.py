@@ -9,7 +9,7 @@ import pytest
 
 from weir.client.api import APPLY_PATCH
 from weir.controllers.devices.taint_expiry import RULES, DeviceTaintExpiry, RuleKey
-from weir.controllers.runtime.actions import Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster

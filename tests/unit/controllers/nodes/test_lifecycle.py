@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weir.controllers.nodes.condition_taints import unknown_conditions
 from weir.controllers.nodes.lifecycle import CheckKey, NodeLifecycle
-from weir.controllers.runtime.actions import Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import LEASES, NODES

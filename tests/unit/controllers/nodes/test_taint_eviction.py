@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from weir.controllers.nodes.taint_eviction import NodeKey, PodKey, TaintEviction, TimerKey
-from weir.controllers.runtime.actions import Evict, Record, WakeAt
+from weir.controllers.runtime.controller import Evict, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.kinds import NODES, PODS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
-from weir.controllers.runtime.actions import Create, Patch
+from weir.controllers.runtime.controller import Create, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets, ReplicationControllers
 from weir.objects.kinds import PODS

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from weir.client.api import Unreachable
-from weir.controllers.runtime.actions import Count, Create, Delete, Patch
+from weir.controllers.runtime.controller import Count, Create, Delete, Patch
 from weir.controllers.runtime.worker import REQUESTS_AT_ONCE, at_once, bursts
 from weir.errors import Conflict
 from weir.objects.kinds import PODS, by_kind

@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
-from weir.controllers.runtime.actions import Create, Delete, Patch
+from weir.controllers.runtime.controller import Create, Delete, Patch
 from weir.controllers.workloads.controller_revisions import REVISIONS, restoring
 from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
 from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets

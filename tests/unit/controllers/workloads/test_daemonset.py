@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from weir.controllers.runtime.actions import Create, Delete, Record
+from weir.controllers.runtime.controller import Create, Delete, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import ShouldRun, daemon_tolerations, should_run, template_pod

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from weir.controllers.runtime.actions import Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.disruption import (
     SIZED,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, pod, printed, workload
-from weir.controllers.runtime.actions import Create, Delete, WakeAt
+from weir.controllers.runtime.controller import Create, Delete, WakeAt
 from weir.controllers.runtime.views import Pod
 from weir.controllers.runtime.worker import LONGEST_PAUSE_SECONDS, CreateBackoff
 from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
@@ -74,7 +74,7 @@ def test_replacements_grow_apart_until_the_longest_pause(steps):
 
 @given(st.integers(1, 30))
 def test_refusals_double_their_pause_until_the_longest(times):
-    from weir.controllers.runtime.actions import Create as Made
+    from weir.controllers.runtime.controller import Create as Made
 
     refusals, action = CreateBackoff(), Made(by_kind("v1", "Pod"), {}, generation=1)
     pauses = [refusals.note("key", action, float(n)) for n in range(times)]
@@ -84,7 +84,7 @@ def test_refusals_double_their_pause_until_the_longest(times):
 def test_a_new_generation_is_not_made_to_wait():
     from msgspec.structs import replace
 
-    from weir.controllers.runtime.actions import Create as Made
+    from weir.controllers.runtime.controller import Create as Made
 
     refusals, action = CreateBackoff(), Made(by_kind("v1", "Pod"), {}, generation=1)
     refusals.note("key", action, 0.0)

@@ -7,12 +7,11 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.controllers.builders import SECOND, T0, decide, made, of, only, pod, printed
-from weir.controllers.runtime.actions import Create, Delete, Patch, Record, WakeAt
-from weir.controllers.workloads.job import GoneJobKey, Jobs, TrackedPodKey
+from weir.controllers.runtime.controller import Create, Delete, Patch, Record, WakeAt
+from weir.controllers.workloads.job import FinishedJobKey, GoneJobKey, Jobs, TrackedPodKey, TtlAfterFinished
 from weir.controllers.workloads.job_policies import parse_indexes, print_indexes
 from weir.controllers.workloads.job_sync import JOBS, JobKey
 from weir.controllers.workloads.job_tracking import FINALIZER
-from weir.controllers.workloads.ttl_after_finished import FinishedJobKey, TtlAfterFinished
 from weir.objects.kinds import PODS
 
 KEY = JobKey("default", "sum")

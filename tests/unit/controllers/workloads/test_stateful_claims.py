@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from weir.controllers.workloads.stateful_claims import StatefulClaims
+from weir.controllers.workloads.statefulset import StatefulClaims
 from weir.objects.kinds import by_kind
 
 SETS = by_kind("apps/v1", "StatefulSet")

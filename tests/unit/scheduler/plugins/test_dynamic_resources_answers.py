@@ -14,7 +14,7 @@ from weir.devices.allocation_search import MOST_STEPS
 from weir.objects.core import Node, Pod, read
 from weir.objects.resource import DeviceClass
 from weir.scheduler.claim_feasibility import REFUSED
-from weir.scheduler.device_reasons import ClaimTied, NoDevices
+from weir.scheduler.claim_reasons import ClaimTied, NoDevices
 from weir.scheduler.framework import Diagnosis
 from weir.scheduler.plugins.dynamic_resources import (
     NO_RESOURCE,

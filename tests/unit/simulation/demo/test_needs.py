@@ -6,8 +6,7 @@ import pytest
 
 from tests.story_needs import used
 from weir.conformance.features import PROBES
-from weir.simulation.demo.needs import NEEDS
-from weir.simulation.demo.story import StoryError, find_stories, parse_story
+from weir.simulation.demo.story import NEEDS, StoryError, find_stories, parse_story
 from weir.simulation.kubelet.node_classes import CLASSES
 
 STORIES = find_stories()

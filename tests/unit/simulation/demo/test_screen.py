@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from weir.simulation.demo.screen import Screen
+from weir.simulation.demo.words import Screen
 
 
 def test_a_second_picture_takes_the_place_of_the_first():

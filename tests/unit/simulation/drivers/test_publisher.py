@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.devices.pool import current
+from weir.devices.published import current
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
 from weir.objects.manifest import read_values

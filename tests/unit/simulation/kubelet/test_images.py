@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.simulation.kubelet.images import is_missing, reference
+from weir.simulation.kubelet.commands import is_missing, reference
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import random
 import pytest
 
 from weir.simulation.kubelet.behaviour import Behaviour, Life
-from weir.simulation.kubelet.container import State
-from weir.simulation.kubelet.container_lifecycle import Ending
+from weir.simulation.kubelet.container_lifecycle import Ending, State
 from weir.simulation.kubelet.pod_lifecycle import PodLife
 from weir.simulation.kubelet.pod_status import phase_of, status_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.simulation.kubelet.references import Missing, check, references
+from weir.simulation.kubelet.preparation import Missing, check, references
 
 CONFIG = {"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}, "binaryData": {"b": "Li4="}}
 SECRET = {"kind": "Secret", "metadata": {"name": "m"}, "data": {"a": "L3RtcA=="}}

@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.compat.autoscaling.replica_calculator import (
+from weir.controllers.compat.autoscaling.replicas import (
     MetricError,
     PodState,
     Proposal,
     Sample,
+    ScalingHistory,
     Tolerances,
     average_replicas,
+    normalize,
     per_pod_replicas,
     total_replicas,
     utilization_replicas,
 )
-from weir.controllers.compat.autoscaling.scaling_behavior import ScalingHistory, normalize
 from weir.objects.times import format_time
 from weir.values.quantity import Format, Quantity, parse_quantity
 

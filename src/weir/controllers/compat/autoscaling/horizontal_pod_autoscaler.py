@@ -22,10 +22,8 @@ from weir.controllers.compat.autoscaling.decision import (
     refused,
     rescaled,
 )
-from weir.controllers.compat.autoscaling.replica_calculator import MetricError, PodState, Sample
-from weir.controllers.compat.autoscaling.scaling_behavior import ScalingHistory
-from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.compat.autoscaling.replicas import MetricError, PodState, Sample, ScalingHistory
+from weir.controllers.runtime.controller import Action, ActionContext, Controller, Steps, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Container, Pod, parse_time
 from weir.controllers.workloads.pod_control import about

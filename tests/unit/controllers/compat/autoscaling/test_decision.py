@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from weir.controllers.compat.autoscaling.decision import Answer, Outcome, decide, rescaled
-from weir.controllers.compat.autoscaling.replica_calculator import MetricError, PodState, Sample
-from weir.controllers.compat.autoscaling.scaling_behavior import ScalingHistory
+from weir.controllers.compat.autoscaling.replicas import MetricError, PodState, Sample, ScalingHistory
 
 NOW = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
 AGO = NOW - timedelta(hours=1)

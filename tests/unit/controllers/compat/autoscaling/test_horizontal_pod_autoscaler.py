@@ -9,7 +9,7 @@ import pytest
 
 from weir.client.snapshot import VERSIONS
 from weir.controllers.compat.autoscaling.horizontal_pod_autoscaler import ask
-from weir.controllers.compat.autoscaling.replica_calculator import MetricError
+from weir.controllers.compat.autoscaling.replicas import MetricError
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster
 from weir.whatif.changes import Scale

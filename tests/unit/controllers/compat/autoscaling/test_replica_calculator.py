@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.controllers.compat.autoscaling.replica_calculator import (
+from weir.controllers.compat.autoscaling.replicas import (
     MetricError,
     PodState,
     Sample,

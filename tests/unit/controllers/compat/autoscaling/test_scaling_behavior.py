@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.controllers.compat.autoscaling.scaling_behavior import ScalingHistory, normalize
+from weir.controllers.compat.autoscaling.replicas import ScalingHistory, normalize
 
 NOW = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.certificate_documents import b64, pkcs10, request
-from weir.controllers.compat.certificates.approver import NODE, SELF, ApproveAfterReview, CertificateApprover
-from weir.controllers.compat.certificates.signers import KUBELET_CLIENT
-from weir.controllers.runtime.actions import Retry
+from weir.controllers.compat.certificate_signers import KUBELET_CLIENT
+from weir.controllers.compat.certificates import NODE, SELF, ApproveAfterReview, CertificateApprover
+from weir.controllers.runtime.controller import Retry
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.certificate_documents import LEAF, NOW, b64, condition, conditions, pod_request, request
-from weir.controllers.compat.certificates.cleaner import CertificateCleaner, PodCertificateCleaner
-from weir.controllers.runtime.actions import Delete, WakeAt
+from weir.controllers.compat.certificates import CertificateCleaner, PodCertificateCleaner
+from weir.controllers.runtime.controller import Delete, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kinds import CERTIFICATE_SIGNING_REQUESTS as REQUESTS

@@ -5,10 +5,9 @@ import base64
 from cryptography import x509
 
 from tests.certificate_documents import AUTHORITY, NOW, b64, condition, conditions, pkcs10, request
-from weir.controllers.compat.certificates import RequestKey
-from weir.controllers.compat.certificates.signer import CertificateSigner
-from weir.controllers.compat.certificates.signers import API_CLIENT, LEGACY_UNKNOWN
-from weir.controllers.runtime.actions import Patch, Retry
+from weir.controllers.compat.certificate_signers import API_CLIENT, LEGACY_UNKNOWN
+from weir.controllers.compat.certificates import CertificateSigner, RequestKey
+from weir.controllers.runtime.controller import Patch, Retry
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 

@@ -9,7 +9,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.certificate_documents import AUTHORITY, NOW, pkcs10
 from weir.certificates import KeyPair, make_authority
-from weir.controllers.compat.certificates.signers import (
+from weir.controllers.compat.certificate_signers import (
     API_CLIENT,
     DURATION,
     KUBELET_CLIENT,

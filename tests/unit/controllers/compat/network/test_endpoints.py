@@ -6,11 +6,9 @@ import msgspec
 import pytest
 
 from tests.unit.controllers.builders import decide, made, of, only, pod
-from weir.controllers.compat.network.endpoint_slice_mirroring import EndpointMirror
-from weir.controllers.compat.network.endpoint_slices import EndpointSlices
-from weir.controllers.compat.network.endpoints import Endpoints
-from weir.controllers.compat.network.service_endpoints import ServiceKey, TriggerTimes
-from weir.controllers.runtime.actions import Create, Delete, Patch
+from weir.controllers.compat.endpoint_slices import EndpointMirror, EndpointSlices
+from weir.controllers.compat.endpoints import Endpoints, ServiceKey, TriggerTimes
+from weir.controllers.runtime.controller import Create, Delete, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.objects.kinds import PODS

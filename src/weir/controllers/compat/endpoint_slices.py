@@ -1,18 +1,23 @@
-"""EndpointSlice controller: the pods' addresses of a Service by family and ports, at most a hundred per slice.
+"""EndpointSlices: those of Services with a selector, and those that mirror the Endpoints of Services without one.
 
-An address stays in its slice, so that a change of one pod changes one slice; slices are filled before new ones are
-created, and an empty one is deleted unless it is the only one of its family. Terminating pods are listed as such
-while they serve. With `trafficDistribution`, hints name each ready endpoint's own zone, and with PreferSameNode its
-node. Hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`) are not implemented.
+An address stays in its slice of at most a hundred, so that a change of one pod changes one slice; slices are filled
+before new ones are created, and an empty one is deleted unless it is the only one of its family. Terminating pods are
+listed as such while they serve. With `trafficDistribution`, hints name each ready endpoint's own zone, and with
+PreferSameNode its node. Hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`) are not
+implemented.
+
+Endpoints are mirrored into one slice per set of ports and address family, with at most a thousand addresses; those with
+the label `endpointslice.kubernetes.io/skip-mirror` and leader election locks are skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Any, Final
 
-from weir.controllers.compat.network.service_endpoints import (
+from weir.controllers.compat.endpoints import (
     ANNOTATION,
     HEADLESS,
     Port,
@@ -28,14 +33,13 @@ from weir.controllers.compat.network.service_endpoints import (
     ports_of,
     reference_to,
 )
-from weir.controllers.runtime.actions import Action, Create, Delete, Document, Patch
-from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.controller import Action, Controller, Create, Delete, Document, Patch, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
-from weir.controllers.workloads.pod_control import owner_reference
+from weir.controllers.workloads.pod_control import about, owner_reference
 from weir.gates import Gates
 from weir.objects.kind import Kind
-from weir.objects.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from weir.objects.kinds import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -236,3 +240,147 @@ def _same(present: Iterable[Document], wanted: Iterable[Document]) -> bool:
     return {_identity(each): dict(each) for each in present} == {
         _identity(each): dict(each) for each in wanted
     }
+
+
+MIRRORING_MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
+SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+NOT_COPIED: Final = (ANNOTATION, "kubectl.kubernetes.io/last-applied-configuration")
+MOST_MIRRORED: Final = 1000
+
+
+class EndpointMirror(Controller):
+    """The EndpointSlice mirroring controller."""
+
+    name = "endpointslice-mirroring-controller"
+    event_source = "endpoint-slice-mirroring-controller"
+    kinds: Sequence[Kind] = (SERVICES, ENDPOINTS, ENDPOINT_SLICES)
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
+        """Yield the Endpoints whose slices may have to change."""
+        metadata = (new or old)["metadata"]
+        if kind is not ENDPOINT_SLICES:
+            yield ServiceKey(metadata["namespace"], metadata["name"])
+        elif (labels := metadata.get("labels") or {}).get(MANAGED_BY) == MIRRORING_MANAGER and labels.get(
+            SERVICE_NAME
+        ):
+            yield ServiceKey(metadata["namespace"], labels[SERVICE_NAME])
+
+    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what makes the slices repeat the Endpoints, or takes them away."""
+        mine: dict[Group, list[Document]] = {}
+        for each in listers.within(ENDPOINT_SLICES, key.namespace):
+            labels = each["metadata"].get("labels") or {}
+            if (labels.get(MANAGED_BY), labels.get(SERVICE_NAME)) == (MIRRORING_MANAGER, key.name):
+                mine.setdefault(group_of(each), []).append(each)
+        written = listers.get(ENDPOINTS, key.name, key.namespace)
+        service = listers.get(SERVICES, key.name, key.namespace)
+        mirrored = written is not None and service is not None and _is_mirrored(written, service)
+        wanted, skipped = _groups(written) if mirrored else ({}, 0)
+        for group, slices in mine.items():
+            for each in slices if group not in wanted else slices[1:]:
+                metadata = each["metadata"]
+                yield Delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"], metadata["uid"])
+        if not mirrored or written["metadata"].get("deletionTimestamp"):
+            return
+        changed = False
+        for group, endpoints in wanted.items():
+            document = _slice(written, group, endpoints)
+            there = mine.get(group)
+            if not there:
+                changed = True
+                yield Create(ENDPOINT_SLICES, document, key.namespace)
+            elif not _same_mirror(there[0], document):
+                changed = True
+                yield Patch(
+                    ENDPOINT_SLICES,
+                    there[0]["metadata"]["name"],
+                    key.namespace,
+                    _change(there[0], document),
+                    held=True,
+                )
+        if skipped and changed:
+            text = (
+                f"A max of {MOST_MIRRORED} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"{skipped} addresses were skipped"
+            )
+            yield Record(about(written, ENDPOINTS), "Warning", "TooManyAddressesToMirror", text)
+
+
+def _is_mirrored(written: Document, service: Document) -> bool:
+    metadata = written["metadata"]
+    return (
+        not service["spec"].get("selector")
+        and (metadata.get("labels") or {}).get(SKIP) != "true"
+        and LEADER not in (metadata.get("annotations") or {})
+    )
+
+
+def _groups(written: Document) -> tuple[dict[Group, list[Endpoint]], int]:
+    """Return the endpoints by address family and ports, and how many had to be left out."""
+    groups: dict[Group, list[Endpoint]] = {}
+    skipped = 0
+    for subset in written.get("subsets") or ():
+        ports = tuple(
+            sorted(
+                Port(p.get("name") or "", p["port"], p.get("protocol") or "TCP", p.get("appProtocol") or "")
+                for p in subset.get("ports") or ()
+            )
+        )
+        both = [(each, True) for each in subset.get("addresses") or ()]
+        both += [(each, False) for each in subset.get("notReadyAddresses") or ()]
+        skipped += max(0, len(both) - MOST_MIRRORED)
+        for address, ready in both[:MOST_MIRRORED]:
+            ip = ip_address(address["ip"])
+            endpoint: Endpoint = {"addresses": [str(ip)], "conditions": {"ready": ready}}
+            endpoint |= {
+                name: address[name] for name in ("targetRef", "nodeName", "hostname") if address.get(name)
+            }
+            groups.setdefault((f"IPv{ip.version}", ports), []).append(endpoint)
+    return groups, skipped
+
+
+def _slice(written: Document, group: Group, endpoints: list[Endpoint]) -> dict[str, Any]:
+    metadata, (family, ports) = written["metadata"], group
+    annotations = metadata.get("annotations") or {}
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "generateName": f"{metadata['name']}-",
+            "namespace": metadata["namespace"],
+            "labels": {
+                **(metadata.get("labels") or {}),
+                SERVICE_NAME: metadata["name"],
+                MANAGED_BY: MIRRORING_MANAGER,
+            },
+            "annotations": {key: value for key, value in annotations.items() if key not in NOT_COPIED},
+            "ownerReferences": [owner_reference(written, ENDPOINTS)],
+        },
+        "addressType": family,
+        "endpoints": endpoints,
+        "ports": [port.document(named=True) for port in ports],
+    }
+
+
+def _same_mirror(present: Document, wanted: Document) -> bool:
+    def listed(each: Document) -> list[tuple[str, ...]]:
+        return sorted(
+            (e["addresses"][0], str(sorted(e.items(), key=str))) for e in each.get("endpoints") or ()
+        )
+
+    metadata, wanted_metadata = present["metadata"], wanted["metadata"]
+    return (
+        listed(present) == listed(wanted)
+        and (metadata.get("labels") or {}) == wanted_metadata["labels"]
+        and (metadata.get("annotations") or {}) == wanted_metadata["annotations"]
+    )
+
+
+def _change(present: Document, wanted: Document) -> dict[str, Any]:
+    metadata, wanted_metadata = present["metadata"], wanted["metadata"]
+    changes: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
+    for name in ("labels", "annotations"):
+        gone = {key: None for key in metadata.get(name) or () if key not in wanted_metadata[name]}
+        changes[name] = {**gone, **wanted_metadata[name]}
+    return {"metadata": changes, "endpoints": wanted["endpoints"]}
