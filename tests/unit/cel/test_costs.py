@@ -128,13 +128,12 @@ def test_what_a_price_is_keyed_by_and_when_it_is_asked() -> None:
     rules = {name: rule for name, rule in vars(costs).items() if isinstance(rule, Rule)}
     assert {name for name, rule in rules.items() if rule.runtime.by_name} == {
         "NAMED_FLAT", "READ", "REWRITE", "READ_TWICE", "REGEX_FIND", "REPLACE", "SPLIT", "JOIN", "EQUALS",
-        "CONTAINS_IP", "CONTAINS_CIDR", "VALIDATE",
+        "CONTAINS_IP", "CONTAINS_CIDR", "VALIDATE", "SCAN", "INCLUDES",
     }  # fmt: skip
-    assert {name for name, rule in rules.items() if rule.runtime.needs_result} == {"JOIN"}
-    assert {name for name, rule in rules.items() if rule.runtime.constant is not None} == {
-        "FLAT",
-        "NAMED_FLAT",
-    }
+    needs_result = {name for name, rule in rules.items() if rule.runtime.needs_result}
+    assert needs_result == {"JOIN", "SLICE", "RANGE", "REVERSE"}
+    constant = {name for name, rule in rules.items() if rule.runtime.constant is not None}
+    assert constant == {"FLAT", "NAMED_FLAT", "ADD_LIST"}
 
 
 def test_a_flat_price_says_its_number_everywhere() -> None:

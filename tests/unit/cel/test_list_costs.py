@@ -169,20 +169,6 @@ def test_words_say_of_which_list_and_how_often() -> None:
     assert costs.SETS_BOTH_WAYS.words == "1 + 2·len(a)·len(b)"
 
 
-def test_what_a_price_is_keyed_by_and_when_it_is_asked() -> None:
-    names = (
-        "IN_LIST ADD_LIST SCAN INCLUDES SLICE RANGE REVERSE FLATTEN SORT SORT_TEXT SORT_BY SORT_BY_TEXT DISTINCT SETS "
-        "SETS_BOTH_WAYS"
-    )
-    rules: dict[str, Rule] = {name: getattr(costs, name) for name in names.split()}
-    assert {name for name, rule in rules.items() if rule.runtime.by_name} == {"SCAN", "INCLUDES"}
-    assert {name for name, rule in rules.items() if rule.runtime.needs_result} == {
-        "SLICE",
-        "RANGE",
-        "REVERSE",
-    }
-
-
 @pytest.mark.parametrize(
     ("value", "cost"),
     [

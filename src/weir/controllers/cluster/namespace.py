@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, ActionContext, Controller, Steps, WakeAt
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.objects.kind import Kind
@@ -35,13 +37,6 @@ CONTENT: Final = tuple(
 )
 _GROUPS: Final = frozenset(kind.group for kind in KINDS)
 AGAIN: Final = timedelta(seconds=1)
-
-
-@dataclass(frozen=True)
-class NamespaceKey:
-    """One namespace."""
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,12 @@ class Namespaces(Controller):
     name = "namespace-controller"
     kinds: Sequence[Kind] = (NAMESPACES,)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield namespaces that are being deleted."""
         if new is not None and new["metadata"].get("deletionTimestamp"):
-            yield NamespaceKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the emptying of a namespace that waits for it."""
         namespace = listers.get(NAMESPACES, key.name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
@@ -89,7 +84,7 @@ class Namespaces(Controller):
     def carried_out(self, action: Steps, left: object, now: datetime) -> Iterator[Action]:
         """Yield when to look again at a namespace that is not empty yet."""
         if isinstance(action, Emptying) and isinstance(left, RemainingContent) and not left.nothing:
-            yield WakeAt(NamespaceKey(action.namespace), now + AGAIN)
+            yield WakeAt(ObjectKey("", action.namespace), now + AGAIN)
 
 
 @dataclass(frozen=True)

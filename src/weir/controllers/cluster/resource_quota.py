@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import (
     Action,
     ActionContext,
@@ -44,14 +45,6 @@ SOON: Final = timedelta(seconds=15)  #: for custom resources, which have no info
 ZERO: Final = parse_quantity("0")
 
 
-@dataclass(frozen=True)
-class QuotaKey:
-    """One ResourceQuota."""
-
-    namespace: str
-    name: str
-
-
 class ResourceQuotas(Controller):
     """The ResourceQuota controller."""
 
@@ -61,7 +54,7 @@ class ResourceQuotas(Controller):
     def __init__(self, gates: Gates) -> None:
         self._quotas: dict[str, dict[str, None]] = {}  # namespace → names
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[QuotaKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the quota that changed, or all of a namespace in which something came, went or changed."""
         if kind is RESOURCE_QUOTAS:
             metadata = (new or old)["metadata"]
@@ -72,7 +65,7 @@ class ResourceQuotas(Controller):
                     del self._quotas[metadata["namespace"]]
             else:
                 there[metadata["name"]] = None
-            yield QuotaKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
             if old is not None and new is not None:
                 return
         if not self._quotas:
@@ -81,9 +74,9 @@ class ResourceQuotas(Controller):
         namespace = item.metadata.namespace if kind is PODS else item["metadata"]["namespace"]
         if namespace in self._quotas and _moved(kind, old, new):
             for name in self._quotas[namespace]:
-                yield QuotaKey(namespace, name)
+                yield ObjectKey(namespace, name)
 
-    def reconcile(self, key: QuotaKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status when it is no longer true."""
         quota = listers.get(RESOURCE_QUOTAS, key.name, key.namespace)
         if quota is None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, ActionContext, Controller, Document, Steps, WakeAt
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
 from weir.objects.kind import Kind
@@ -27,28 +29,21 @@ DESCRIPTION: Final = (
 )
 
 
-@dataclass(frozen=True)
-class NamespaceKey:
-    """One namespace."""
-
-    name: str
-
-
 class ServiceAccounts(Controller):
     """The service account controller."""
 
     name = "serviceaccount-controller"
     kinds: Sequence[Kind] = (NAMESPACES, SERVICE_ACCOUNTS)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield namespaces that are there and may lack their account."""
         if kind is NAMESPACES:
             if new is not None and old is None:
-                yield NamespaceKey(new["metadata"]["name"])
+                yield key_of(new)
         elif new is None and old["metadata"]["name"] == ACCOUNT:
-            yield NamespaceKey(old["metadata"]["namespace"])
+            yield ObjectKey("", old["metadata"]["namespace"])
 
-    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the making of an account that is missing."""
         if (
             _is_active(listers.get(NAMESPACES, key.name))
@@ -65,17 +60,17 @@ class RootCertificates(Controller):
     name = "root-ca-certificate-publisher-controller"
     kinds: Sequence[Kind] = (NAMESPACES, CONFIG_MAPS)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield namespaces that may lack the CA, or hold another; all of them when the CA itself changed."""
         if kind is NAMESPACES:
             if new is not None and old is None:
-                yield NamespaceKey(new["metadata"]["name"])
+                yield key_of(new)
             return
         metadata = (new or old)["metadata"]
         if metadata["name"] == BUNDLE:
-            yield NamespaceKey(metadata["namespace"])
+            yield ObjectKey("", metadata["namespace"])
 
-    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what puts the CA back."""
         source = listers.get(CONFIG_MAPS, BUNDLE, SOURCE)
         if source is None:
@@ -86,7 +81,7 @@ class RootCertificates(Controller):
             for namespace in listers.all(NAMESPACES):
                 name = namespace["metadata"]["name"]
                 if name != SOURCE and _differs(listers.get(CONFIG_MAPS, BUNDLE, name), source):
-                    yield WakeAt(NamespaceKey(name), now)
+                    yield WakeAt(ObjectKey("", name), now)
             return
         present = listers.get(CONFIG_MAPS, BUNDLE, key.name)
         if not _is_active(listers.get(NAMESPACES, key.name)) or not _differs(present, source):

@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.certificates import KeyPair
+from weir.client.cache import ObjectKey
 from weir.controllers.cluster.service_account import BUNDLE, SOURCE
 from weir.controllers.compat.certificate_signers import (
     DURATION,
@@ -45,6 +46,7 @@ from weir.controllers.runtime.controller import (
     Steps,
     WakeAt,
 )
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
 from weir.objects.kind import Kind
@@ -58,12 +60,6 @@ from weir.objects.kinds import (
 from weir.objects.times import format_time
 from weir.validate.certificates.pkcs10 import RequestError, SigningRequest, read_request
 from weir.values.quoting import quote
-
-
-class RequestKey(msgspec.Struct, frozen=True):
-    """One request."""
-
-    name: str
 
 
 def conditions_of(request: Document) -> list[Document]:
@@ -112,12 +108,12 @@ class CertificateApprover(Controller):
     name = "certificatesigningrequest-approving-controller"
     kinds: Sequence[Kind] = (CERTIFICATE_SIGNING_REQUESTS,)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield requests that are neither approved nor denied."""
         if new is not None and _is_open(new):
-            yield RequestKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the review of a kubelet's request."""
         request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         if request is None or not _is_open(request):
@@ -197,12 +193,12 @@ class CertificateSigner(Controller):
     ) -> None:
         self._authority, self._longest = authority, longest
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield requests to sign."""
         if self._authority is not None and new is not None and _is_to_sign(new):
-            yield RequestKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the certificate, or why there is none."""
         request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         if self._authority is None or request is None or not _is_to_sign(request):
@@ -258,12 +254,12 @@ class CertificateCleaner(Controller):
     name = "certificatesigningrequest-cleaner-controller"
     kinds: Sequence[Kind] = (CERTIFICATE_SIGNING_REQUESTS,)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[RequestKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield every request."""
         if new is not None:
-            yield RequestKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: RequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
         request = listers.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
         due = None if request is None else due_at(request)
@@ -293,25 +289,18 @@ def due_at(request: Document) -> datetime | None:
     return min(found, default=None)
 
 
-class PodRequestKey(msgspec.Struct, frozen=True):
-    """One PodCertificateRequest."""
-
-    namespace: str
-    name: str
-
-
 class PodCertificateCleaner(Controller):
     """The controller that deletes old PodCertificateRequests."""
 
     name = "podcertificaterequest-cleaner-controller"
     kinds: Sequence[Kind] = (POD_CERTIFICATE_REQUESTS,)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodRequestKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield new requests."""
         if new is not None and old is None:
-            yield PodRequestKey(new["metadata"]["namespace"], new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: PodRequestKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
         request = listers.get(POD_CERTIFICATE_REQUESTS, key.name, key.namespace)
         if request is None:

@@ -17,11 +17,11 @@ from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.compat.endpoints import (
     ANNOTATION,
     HEADLESS,
     Port,
-    ServiceKey,
     ServiceWatch,
     TriggerTimes,
     address_of,
@@ -61,17 +61,17 @@ class EndpointSlices(Controller):
     def __init__(self, gates: Gates) -> None:
         self._watch, self._triggers = ServiceWatch(), TriggerTimes()
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the Services whose slices may have to change."""
         if kind is ENDPOINT_SLICES:
             metadata = (new or old)["metadata"]
             labels = metadata.get("labels") or {}
             if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
-                yield ServiceKey(metadata["namespace"], labels[SERVICE_NAME])
+                yield ObjectKey(metadata["namespace"], labels[SERVICE_NAME])
         else:
             yield from self._watch.changed(kind, old, new)
 
-    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the slices say what is so."""
         service = listers.get(SERVICES, key.name, key.namespace)
         if service is None or not is_managed(service) or service["metadata"].get("deletionTimestamp"):
@@ -256,17 +256,17 @@ class EndpointMirror(Controller):
     event_source = "endpoint-slice-mirroring-controller"
     kinds: Sequence[Kind] = (SERVICES, ENDPOINTS, ENDPOINT_SLICES)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the Endpoints whose slices may have to change."""
         metadata = (new or old)["metadata"]
         if kind is not ENDPOINT_SLICES:
-            yield ServiceKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
         elif (labels := metadata.get("labels") or {}).get(MANAGED_BY) == MIRRORING_MANAGER and labels.get(
             SERVICE_NAME
         ):
-            yield ServiceKey(metadata["namespace"], labels[SERVICE_NAME])
+            yield ObjectKey(metadata["namespace"], labels[SERVICE_NAME])
 
-    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the slices repeat the Endpoints, or takes them away."""
         mine: dict[Group, list[Document]] = {}
         for each in listers.within(ENDPOINT_SLICES, key.namespace):

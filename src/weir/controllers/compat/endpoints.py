@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Create, Delete, Document, Patch
 from weir.controllers.runtime.controller_refs import Claimants, selector_of
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.gates import Gates
@@ -24,14 +26,6 @@ from weir.objects.kind import Kind
 from weir.objects.kinds import ENDPOINTS, PODS, SERVICES
 
 HEADLESS: Final = "service.kubernetes.io/headless"
-
-
-@dataclass(frozen=True)
-class ServiceKey:
-    """One Service."""
-
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, order=True)
@@ -59,12 +53,11 @@ class ServiceWatch:
     def __init__(self) -> None:
         self._selecting = Claimants()
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the Services to look at."""
         if kind is SERVICES:
             self._selecting.changed(old, new)
-            metadata = (new or old)["metadata"]
-            yield ServiceKey(metadata["namespace"], metadata["name"])
+            yield key_of(new or old)
         elif kind is PODS:
             if old is not None and new is not None and _face(old) == _face(new):
                 return
@@ -74,7 +67,7 @@ class ServiceWatch:
                     labels = pod.metadata.labels or {}
                     keys |= dict.fromkeys(self._selecting.of(pod.metadata.namespace, labels))
             for name in keys:
-                yield ServiceKey((new or old).metadata.namespace, name)
+                yield ObjectKey((new or old).metadata.namespace, name)
 
 
 def _face(pod: Pod) -> tuple[Any, ...]:
@@ -183,13 +176,13 @@ class TriggerTimes:
     """What was seen of each Service at the last look."""
 
     def __init__(self) -> None:
-        self._seen: dict[ServiceKey, tuple[str, dict[str, str]]] = {}
+        self._seen: dict[ObjectKey, tuple[str, dict[str, str]]] = {}
 
-    def forget(self, key: ServiceKey) -> None:
+    def forget(self, key: ObjectKey) -> None:
         """Forget a Service that is gone."""
         self._seen.pop(key, None)
 
-    def look(self, key: ServiceKey, service: Mapping[str, Any], pods: Iterable[Pod]) -> str | None:
+    def look(self, key: ObjectKey, service: Mapping[str, Any], pods: Iterable[Pod]) -> str | None:
         """Return when the oldest change since the last look happened; None when it is unknown."""
         made, before = self._seen.get(key, ("", {}))
         created = service["metadata"].get("creationTimestamp") or ""
@@ -221,15 +214,14 @@ class Endpoints(Controller):
     def __init__(self, gates: Gates) -> None:
         self._watch, self._triggers = ServiceWatch(), TriggerTimes()
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the Services whose Endpoints may have to change."""
         if kind is ENDPOINTS:
-            metadata = (new or old)["metadata"]
-            yield ServiceKey(metadata["namespace"], metadata["name"])
+            yield key_of(new or old)
         else:
             yield from self._watch.changed(kind, old, new)
 
-    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the Endpoints say what is so."""
         service = listers.get(SERVICES, key.name, key.namespace)
         present: Document | None = listers.get(ENDPOINTS, key.name, key.namespace)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from weir.client.api import APPLY_PATCH
+from weir.client.cache import ObjectKey
 from weir.compat.policies.type_checking import expression_warnings, may_name_custom_kinds
 from weir.controllers.runtime.controller import Action, ActionContext, Controller, Patch, Steps
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.objects.kind import Kind
@@ -24,24 +24,18 @@ from weir.objects.kinds import CUSTOM_RESOURCE_DEFINITIONS, by_kind
 POLICIES: Final = by_kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
 
 
-class PolicyKey(msgspec.Struct, frozen=True):
-    """One policy."""
-
-    name: str
-
-
 class PolicyStatus(Controller):
     """The controller that type-checks policies."""
 
     name = "validatingadmissionpolicy-status"
     kinds: Sequence[Kind] = (POLICIES, CUSTOM_RESOURCE_DEFINITIONS)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PolicyKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the policy that was written."""
         if kind is POLICIES and new is not None:
-            yield PolicyKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: PolicyKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a policy whose generation has not been checked."""
         policy = listers.get(POLICIES, key.name)
         if policy is None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from weir.client.api import APPLY_PATCH
+from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.controller import Action, Controller, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.gates import DEVICE_TAINT_RULES, Gates
 from weir.objects.kind import Document, Kind
@@ -25,12 +27,6 @@ EXPIRES_AT: Final = "weir.dev/expires-at"
 CONDITION: Final = "Expires"
 
 
-class RuleKey(NamedTuple):
-    """A rule that may have had its time."""
-
-    name: str
-
-
 class DeviceTaintExpiry(Controller):
     """Removes rules that were meant to be there for a while only."""
 
@@ -39,12 +35,12 @@ class DeviceTaintExpiry(Controller):
     def __init__(self, gates: Gates) -> None:
         self.kinds = (RULES,) if gates.enabled(DEVICE_TAINT_RULES) else ()
 
-    def changed(self, kind: Kind, old: Document | None, new: Document | None) -> Iterator[RuleKey]:
+    def changed(self, kind: Kind, old: Document | None, new: Document | None) -> Iterator[ObjectKey]:
         """Look at rules that say when they expire."""
         if new is not None and _written(new):
-            yield RuleKey(new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: RuleKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what becomes of one rule."""
         rule = listers.get(RULES, key.name)
         text = _written(rule) if rule is not None else ""

@@ -13,6 +13,7 @@ import msgspec
 
 from weir.caches import bounded
 from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Document, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
@@ -53,7 +54,7 @@ class Claimants:
             if selector is not None and selector.matches(labels):
                 yield name
 
-    def concerned(self, old: Any, new: Any) -> Iterator[tuple[str, str]]:
+    def concerned(self, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the workloads that may adopt a changed object that has no controller."""
         if new is None or owned(new):
             return
@@ -62,7 +63,7 @@ class Claimants:
             return
         namespace, _, _ = identity(new)
         for name in self.of(namespace, labels):
-            yield namespace, name
+            yield ObjectKey(namespace, name)
 
 
 def selector_of(workload: Document) -> Selector | None:

@@ -7,25 +7,18 @@ that name with another owner is left alone, and the pod waits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.controller import Action, Controller, Create, Record, Retry
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
 from weir.objects.kind import Kind
 from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
-
-
-@dataclass(frozen=True)
-class PodKey:
-    """A pod with such volumes."""
-
-    namespace: str
-    name: str
 
 
 class EphemeralVolumes(Controller):
@@ -36,17 +29,17 @@ class EphemeralVolumes(Controller):
     kinds: Sequence[Kind] = (PODS, PERSISTENT_VOLUME_CLAIMS)
     reads = {PODS: ()}
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield a new pod with ephemeral volumes, or the pod of a deleted claim."""
         if kind is PODS:
             if old is None and any(volume.ephemeral is not None for volume in new.spec.volumes or ()):
-                yield PodKey(new.metadata.namespace, new.metadata.name)
+                yield key_of(new)
         elif new is None:
             for owner in old["metadata"].get("ownerReferences") or ():
                 if owner["kind"] == "Pod" and owner.get("controller"):
-                    yield PodKey(old["metadata"]["namespace"], owner["name"])
+                    yield ObjectKey(old["metadata"]["namespace"], owner["name"])
 
-    def reconcile(self, key: PodKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the claims that the pod lacks."""
         pod = listers.pod(key.namespace, key.name)
         if pod is None or pod.deleting:

@@ -14,17 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Document, Patch, Record, WakeAt
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
-from weir.controllers.storage.protection import (
-    PROTECTION,
-    ClaimKey,
-    is_held,
-    matters_to_use,
-    unprotect,
-    use_condition,
-)
+from weir.controllers.storage.protection import PROTECTION, is_held, matters_to_use, unprotect, use_condition
 from weir.controllers.storage.volume_matching import (
     class_of,
     find_volume,
@@ -61,7 +56,7 @@ class WaitingClaims:
     """A volume became free, or a class came: every claim that waits."""
 
 
-Key = VolumeKey | ClaimKey | WaitingClaims
+Key = VolumeKey | ObjectKey | WaitingClaims
 
 
 class PersistentVolumes(Controller):
@@ -71,24 +66,24 @@ class PersistentVolumes(Controller):
     kinds: Sequence[Kind] = (STORAGE_CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, PODS)
 
     def __init__(self, gates: Gates) -> None:
-        self._reported: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last reported
+        self._reported: dict[ObjectKey, tuple[str, ...]] = {}  # why each claim waits, as last reported
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of a volume, claim, class or pod makes worth looking at."""
         if kind is PODS:
             if matters_to_use(old, new) or _waits_for_node(new) != _waits_for_node(old):
                 for pod in filter(None, (old, new)):
-                    yield from (ClaimKey(pod.metadata.namespace, name) for name in volume_claims_of(pod))
+                    yield from (ObjectKey(pod.metadata.namespace, name) for name in volume_claims_of(pod))
             return
         metadata = (new or old)["metadata"]
         if kind is PERSISTENT_VOLUMES:
             yield VolumeKey(metadata["name"])
             for volume in filter(None, (old, new)):
                 if reference := volume["spec"].get("claimRef"):
-                    yield ClaimKey(reference.get("namespace", ""), reference.get("name", ""))
+                    yield ObjectKey(reference.get("namespace", ""), reference.get("name", ""))
             yield WaitingClaims()
         elif kind is PERSISTENT_VOLUME_CLAIMS:
-            yield ClaimKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
             volume = (new or old)["spec"].get("volumeName")
             if volume:
                 yield VolumeKey(volume)
@@ -100,8 +95,8 @@ class PersistentVolumes(Controller):
         if isinstance(key, WaitingClaims):
             for claim in listers.all(PERSISTENT_VOLUME_CLAIMS):
                 if not _was_bound(claim):
-                    yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
-        elif isinstance(key, ClaimKey):
+                    yield WakeAt(key_of(claim), now)
+        elif isinstance(key, ObjectKey):
             claim = listers.get(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace)
             if claim is None:
                 self._reported.pop(key, None)
@@ -123,7 +118,7 @@ class PersistentVolumes(Controller):
 
     # ── a claim that waits ───────────────────────────────────────────────────────────────────────
 
-    def _bind(self, key: ClaimKey, claim: Document, listers: Listers) -> Iterator[Action]:
+    def _bind(self, key: ObjectKey, claim: Document, listers: Listers) -> Iterator[Action]:
         named = claim["spec"].get("volumeName")
         if named:
             volume = listers.get(PERSISTENT_VOLUMES, named)
@@ -159,7 +154,7 @@ class PersistentVolumes(Controller):
             yield from self._wait(key, claim, storage_class, waits, listers)
 
     def _wait(
-        self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, listers: Listers
+        self, key: ObjectKey, claim: Document, found: Document | None, waits: bool, listers: Listers
     ) -> Iterator[Action]:
         """Yield why there is no volume, and the annotation that asks the class's provisioner for one."""
         metadata, name = claim["metadata"], class_of(claim)
@@ -191,7 +186,7 @@ class PersistentVolumes(Controller):
             yield from self._report(key, claim, "Normal", "ExternalProvisioning", text)
 
     def _report(
-        self, key: ClaimKey, claim: Document, type: str, reason: str, message: str
+        self, key: ObjectKey, claim: Document, type: str, reason: str, message: str
     ) -> Iterator[Action]:
         """Yield an event, unless it is what was reported last."""
         event = (claim["metadata"]["uid"], reason, message)
@@ -200,7 +195,7 @@ class PersistentVolumes(Controller):
             yield Record(about(claim, PERSISTENT_VOLUME_CLAIMS), type, reason, message)
 
 
-def _first_consumer(key: ClaimKey, listers: Listers) -> tuple[str, str]:
+def _first_consumer(key: ObjectKey, listers: Listers) -> tuple[str, str]:
     """Return the first consumer a claim waits for, as reason and message."""
     pods = [pod for pod in listers.pods_with_volume_claim(key.namespace, key.name) if not pod.terminated]
     waiting = [pod.metadata.name for pod in pods if _waits_for_node(pod)]
@@ -322,7 +317,7 @@ def _pending(claim: Document) -> Iterator[Action]:
         )
 
 
-def _volumes_of_deleted_claim(key: ClaimKey, listers: Listers, now: datetime) -> Iterator[Action]:
+def _volumes_of_deleted_claim(key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the volumes that name a claim which is gone."""
     for volume in listers.all(PERSISTENT_VOLUMES):
         reference = volume["spec"].get("claimRef") or {}

@@ -8,11 +8,12 @@ class it has, had before, or is being modified to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Document, Patch
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
 from weir.objects.kind import Kind
@@ -22,14 +23,6 @@ from weir.objects.times import format_time
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"
 UNUSED: Final = "Unused"
-
-
-@dataclass(frozen=True)
-class ClaimKey:
-    """One PersistentVolumeClaim."""
-
-    namespace: str
-    name: str
 
 
 def matters_to_use(old: Pod | None, new: Pod | None) -> bool:
@@ -96,29 +89,22 @@ CLASSES: Final = by_kind("storage.k8s.io/v1", "VolumeAttributesClass")
 CLASS_PROTECTION: Final = "kubernetes.io/vac-protection"
 
 
-@dataclass(frozen=True)
-class ClassKey:
-    """One VolumeAttributesClass."""
-
-    name: str
-
-
 class AttributesClassProtection(Controller):
     """The controller that lets unused classes go."""
 
     name = "volumeattributesclass-protection-controller"
     kinds: Sequence[Kind] = (CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ClassKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield a class that is being deleted, and those that a volume or claim no longer uses."""
         if kind is CLASSES:
             if new is not None and new["metadata"].get("deletionTimestamp"):
-                yield ClassKey(new["metadata"]["name"])
+                yield key_of(new)
             return
         left = _used(kind, old) - _used(kind, new)
-        yield from (ClassKey(name) for name in sorted(left))
+        yield from (ObjectKey("", name) for name in sorted(left))
 
-    def reconcile(self, key: ClassKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the end of a class that waits for its last user."""
         attributes_class = listers.get(CLASSES, key.name)
         if attributes_class is None or not attributes_class["metadata"].get("deletionTimestamp"):

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.controller import Action, Delete, Document, Patch, Record, WakeAt
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.storage.protection import ClaimKey, unprotect
+from weir.controllers.storage.protection import unprotect
 from weir.controllers.storage.volume_matching import volume_mode
 from weir.controllers.workloads.pod_control import about
 from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -47,7 +48,7 @@ def settle_volume(volume: Document, listers: Listers, now: datetime) -> Iterator
         if volume_mode(claim) != volume_mode(volume):
             yield from _report_mode(volume, claim)
         else:
-            yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
+            yield WakeAt(key_of(claim), now)
     elif named == volume["metadata"]["name"]:
         yield from phase(volume, "Bound")
     elif _annotations(volume).get(PROVISIONED_BY) and _policy(volume) == "Delete":

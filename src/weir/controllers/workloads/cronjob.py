@@ -8,11 +8,11 @@ hand from the CronJob is its child, but neither counts as active nor is replaced
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import (
     Action,
     Controller,
@@ -24,6 +24,7 @@ from weir.controllers.runtime.controller import (
     Record,
     WakeAt,
 )
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.job import is_finished
@@ -38,29 +39,20 @@ CRONJOBS: Final = by_kind("batch/v1", "CronJob")
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-@dataclass(frozen=True)
-class CronJobKey:
-    """One CronJob."""
-
-    namespace: str
-    name: str
-
-
 class CronJobs(Controller):
     """The CronJob controller."""
 
     name = "cronjob-controller"
     kinds: Sequence[Kind] = (CRONJOBS, JOBS)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[CronJobKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the CronJob that changed, or whose Job did."""
         if kind is CRONJOBS:
-            metadata = (new or old)["metadata"]
-            yield CronJobKey(metadata["namespace"], metadata["name"])
+            yield key_of(new or old)
         elif (found := owner_key(new or old, CRONJOBS)) is not None:
-            yield CronJobKey(*found)
+            yield found
 
-    def reconcile(self, key: CronJobKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the Job to start, the ones to remove, the status, and when to look again."""
         cron = listers.get(CRONJOBS, key.name, key.namespace)
         if cron is None or cron["metadata"].get("deletionTimestamp"):
@@ -217,7 +209,7 @@ def _remove(job: Document, cron: Document) -> Delete:
 
 
 def _status(
-    key: CronJobKey, cron: Document, active: list[Document], jobs: list[Document], last: datetime | None
+    key: ObjectKey, cron: Document, active: list[Document], jobs: list[Document], last: datetime | None
 ) -> Iterator[Action]:
     present = cron.get("status") or {}
     succeeded = [

@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from operator import is_not
 from typing import Any, Final, NamedTuple
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Patch, Record, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Node, Pod
@@ -53,19 +55,11 @@ GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 @dataclass(frozen=True)
-class DaemonKey:
-    """One DaemonSet."""
-
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True)
 class EveryDaemonSet:
     """A node changed in a way that may matter to any of them."""
 
 
-Key = DaemonKey | EveryDaemonSet
+Key = ObjectKey | EveryDaemonSet
 
 
 class DaemonSets(Controller):
@@ -96,13 +90,12 @@ class DaemonSets(Controller):
                 self.replacements.forget(metadata["uid"])
                 self.lost.forget(metadata["uid"])
                 self._judged.pop(metadata["uid"], None)
-            yield DaemonKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self.lost.changed(old, new)
-            owners = owner_keys(old, new, DAEMON_SETS)
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
-                yield DaemonKey(namespace, name)
+            yield from owner_keys(old, new, DAEMON_SETS)
+            yield from self._claimants.concerned(old, new)
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
             yield EveryDaemonSet()
 
@@ -110,7 +103,7 @@ class DaemonSets(Controller):
         """Yield what brings the pods of a DaemonSet in line with its nodes."""
         if isinstance(key, EveryDaemonSet):
             for each in listers.all(DAEMON_SETS):
-                yield WakeAt(DaemonKey(each["metadata"]["namespace"], each["metadata"]["name"]), now)
+                yield WakeAt(key_of(each), now)
             return
         daemonset = listers.get(DAEMON_SETS, key.name, key.namespace)
         if daemonset is None or daemonset["metadata"].get("deletionTimestamp"):
@@ -264,7 +257,7 @@ class _Round:
         if later is None:
             return self._make(node)
         metadata = self._set["metadata"]
-        return WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)
+        return WakeAt(ObjectKey(metadata["namespace"], metadata["name"]), later)
 
     def _make(self, node: str) -> Action:
         self._made.add(node)
@@ -289,7 +282,7 @@ class _Round:
             later = self._controller.replacements.may(self._uid, node, self._now)
             if later is not None:
                 metadata = self._set["metadata"]
-                yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)
+                yield WakeAt(ObjectKey(metadata["namespace"], metadata["name"]), later)
                 return
             message = f"Found failed daemon pod {where}, will try to kill it"
             yield Record(about(self._set, DAEMON_SETS), "Warning", "FailedDaemonPod", message)
@@ -409,4 +402,4 @@ class _Round:
                 subresource="status",
             )
         if wake is not None:
-            yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), wake)
+            yield WakeAt(ObjectKey(metadata["namespace"], metadata["name"]), wake)

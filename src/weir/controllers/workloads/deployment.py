@@ -16,8 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Patch, Record, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.pod_control import about, owner_key, owner_keys
@@ -216,13 +218,6 @@ def with_condition(conditions: Iterable[Document], made: Document) -> Conditions
 CREATE_ERROR: Final = "ReplicaSetCreateError"
 
 
-class DeploymentKey(msgspec.Struct, frozen=True):
-    """One Deployment."""
-
-    namespace: str
-    name: str
-
-
 class PodGoneKey(msgspec.Struct, frozen=True):
     """A pod of this ReplicaSet is gone; its Deployment may wait for that (Recreate)."""
 
@@ -230,7 +225,7 @@ class PodGoneKey(msgspec.Struct, frozen=True):
     replicaset: str
 
 
-Key = DeploymentKey | PodGoneKey
+Key = ObjectKey | PodGoneKey
 
 
 class Deployments(Controller):
@@ -246,12 +241,10 @@ class Deployments(Controller):
         """Yield the Deployment that changed, or whose ReplicaSet did, or that lost a pod."""
         if kind is DEPLOYMENTS:
             self._claimants.changed(old, new)
-            metadata = (new or old)["metadata"]
-            yield DeploymentKey(metadata["namespace"], metadata["name"])
+            yield key_of(new or old)
         elif kind is REPLICA_SETS:
-            owners = owner_keys(old, new, DEPLOYMENTS)
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
-                yield DeploymentKey(namespace, name)
+            yield from owner_keys(old, new, DEPLOYMENTS)
+            yield from self._claimants.concerned(old, new)
         elif kind is PODS and new is None and (owner := owner_key(old, REPLICA_SETS)) is not None:
             yield PodGoneKey(*owner)
 
@@ -259,8 +252,8 @@ class Deployments(Controller):
         """Yield the next step of a rollout, and the status."""
         if isinstance(key, PodGoneKey):
             owner = owner_key(listers.get(REPLICA_SETS, key.replicaset, key.namespace), DEPLOYMENTS)
-            if owner is not None and _recreates(listers.get(DEPLOYMENTS, owner[1], owner[0])):
-                yield WakeAt(DeploymentKey(*owner), now)
+            if owner is not None and _recreates(listers.get(DEPLOYMENTS, owner.name, owner.namespace)):
+                yield WakeAt(owner, now)
             return
         deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:

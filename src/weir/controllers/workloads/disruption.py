@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.controller import Action, Controller, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
@@ -113,13 +114,6 @@ def _without_scale(owner: OwnerReference) -> str:
     return f"{name} does not implement the scale subresource"
 
 
-class BudgetKey(msgspec.Struct, frozen=True):
-    """One PodDisruptionBudget."""
-
-    namespace: str
-    name: str
-
-
 class NamespaceBudgets(msgspec.Struct, frozen=True):
     """Every budget of a namespace: the owner of one of its pods changed."""
 
@@ -140,7 +134,7 @@ class PickedPod(msgspec.Struct, frozen=True):
     name: str
 
 
-Key = BudgetKey | NamespaceBudgets | BudgetedPod | PickedPod
+Key = ObjectKey | NamespaceBudgets | BudgetedPod | PickedPod
 
 
 class Disruption(Controller):
@@ -152,7 +146,7 @@ class Disruption(Controller):
 
     def __init__(self, gates: Gates) -> None:
         self._reported: dict[
-            BudgetKey, frozenset[str]
+            ObjectKey, frozenset[str]
         ] = {}  # what is odd about each budget, as last reported
         self._selectors: dict[str, dict[str, Selector | None]] = {}  # of budgets, by namespace and name
 
@@ -161,7 +155,7 @@ class Disruption(Controller):
         if kind is POD_DISRUPTION_BUDGETS:
             metadata = (new or old)["metadata"]
             self._note(metadata["namespace"], metadata["name"], new)
-            yield BudgetKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
         elif kind is PODS:
             metadata = (new or old).metadata
             if new is not None and _picked_at(new) is not None:
@@ -171,7 +165,7 @@ class Disruption(Controller):
                 is_new = new is not None and _selects(selector, new)
                 selected += is_new
                 if is_new or (old is not None and _selects(selector, old)):
-                    yield BudgetKey(metadata.namespace, name)
+                    yield ObjectKey(metadata.namespace, name)
             if selected > 1 and _face(old) != _face(new):
                 yield BudgetedPod(metadata.namespace, metadata.name)
         elif old is None or new is None or old["spec"].get("replicas") != new["spec"].get("replicas"):
@@ -194,7 +188,7 @@ class Disruption(Controller):
 
     def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a budget when it is no longer true."""
-        if isinstance(key, BudgetKey):
+        if isinstance(key, ObjectKey):
             yield from self._budget(key, listers, now)
         elif isinstance(key, PickedPod):
             yield from _not_disrupted(key, listers, now)
@@ -213,9 +207,9 @@ class Disruption(Controller):
                 yield Record(_about(pod), "Warning", "MultiplePodDisruptionBudgets", text)
         else:
             for budget in listers.within(POD_DISRUPTION_BUDGETS, key.namespace):
-                yield WakeAt(BudgetKey(key.namespace, budget["metadata"]["name"]), now)
+                yield WakeAt(ObjectKey(key.namespace, budget["metadata"]["name"]), now)
 
-    def _budget(self, key: BudgetKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def _budget(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         budget = listers.get(POD_DISRUPTION_BUDGETS, key.name, key.namespace)
         if budget is None:
             self._reported.pop(key, None)
@@ -253,7 +247,7 @@ class Disruption(Controller):
         if granted:
             yield WakeAt(key, now + GRANTED)
 
-    def _uncountable(self, key: BudgetKey, budget: Document, problem: str, now: datetime) -> Iterator[Action]:
+    def _uncountable(self, key: ObjectKey, budget: Document, problem: str, now: datetime) -> Iterator[Action]:
         """Yield the status of a budget whose pods cannot be counted: nothing may be disrupted."""
         present = budget.get("status") or {}
         text = f"Failed to calculate the number of expected pods: {problem}"
@@ -271,7 +265,7 @@ class Disruption(Controller):
             counts = {name: present.get(name, 0) for name in zero}
             yield _write(key, budget, {"disruptionsAllowed": 0, **counts}, condition)
 
-    def _report(self, key: BudgetKey, budget: Document, *, empty: bool, unmanaged: bool) -> Iterator[Action]:
+    def _report(self, key: ObjectKey, budget: Document, *, empty: bool, unmanaged: bool) -> Iterator[Action]:
         odd = {
             "NoPods": ("Normal", "No matching pods found", empty),
             "UnmanagedPods": ("Warning", _unmanaged(budget["spec"].get("selector")), unmanaged),
@@ -367,7 +361,7 @@ def _condition(
     }
 
 
-def _write(key: BudgetKey, budget: Document, status: Document, condition: Document) -> Patch:
+def _write(key: ObjectKey, budget: Document, status: Document, condition: Document) -> Patch:
     # The version is named: an eviction granted meanwhile must not be lost.
     version = {"resourceVersion": budget["metadata"]["resourceVersion"]}
     patch = {"metadata": version, "status": {**status, "conditions": [condition]}}

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Delete, Document, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants
+from weir.controllers.runtime.expectations import key_of
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
-from weir.controllers.workloads.job_sync import JOBS, JobKey, JobSync
+from weir.controllers.workloads.job_sync import JOBS, JobSync
 from weir.controllers.workloads.job_tracking import FINALIZER, Failures, untracked
 from weir.controllers.workloads.pod_control import owner_keys
 from weir.gates import Gates
@@ -40,7 +42,7 @@ class TrackedPodKey:
     name: str
 
 
-Key = JobKey | GoneJobKey | TrackedPodKey
+Key = ObjectKey | GoneJobKey | TrackedPodKey
 
 
 class Jobs(Controller):
@@ -58,14 +60,13 @@ class Jobs(Controller):
         if kind is JOBS:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
-            yield JobKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
             if new is None:
                 self._failures.pop(metadata["uid"], None)
                 yield GoneJobKey(metadata["uid"])
             return
-        owners = owner_keys(old, new, JOBS)
-        for namespace, name in (*owners, *self._claimants.concerned(old, new)):
-            yield JobKey(namespace, name)
+        yield from owner_keys(old, new, JOBS)
+        yield from self._claimants.concerned(old, new)
         if new is not None and FINALIZER in (new.metadata.finalizers or ()):
             fresh = old is None or old.controller_uid != new.controller_uid
             if fresh or (new.deleting and not old.deleting):
@@ -93,8 +94,8 @@ class Jobs(Controller):
 
     def create_refused(self, key: Key, message: str, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a Job whose pods the server refuses."""
-        job = listers.get(JOBS, key.name, key.namespace) if isinstance(key, JobKey) else None
-        if job is not None and isinstance(key, JobKey):
+        job = listers.get(JOBS, key.name, key.namespace) if isinstance(key, ObjectKey) else None
+        if job is not None and isinstance(key, ObjectKey):
             failures = self._failures.setdefault(job["metadata"]["uid"], Failures())
             yield from JobSync(key, job, listers, now, failures).refused()
 
@@ -136,27 +137,19 @@ def _end(job: Document) -> Document | None:
     )
 
 
-@dataclass(frozen=True)
-class FinishedJobKey:
-    """One Job with a time to live."""
-
-    namespace: str
-    name: str
-
-
 class TtlAfterFinished(Controller):
     """The TTL-after-finished controller."""
 
     name = "ttl-after-finished-controller"
     kinds: Sequence[Kind] = (JOBS,)
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[FinishedJobKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield Jobs that have ended and will go."""
         lives = new["spec"].get("ttlSecondsAfterFinished") if new is not None else None
         if lives is not None and finished_at(new) is not None:
-            yield FinishedJobKey(new["metadata"]["namespace"], new["metadata"]["name"])
+            yield key_of(new)
 
-    def reconcile(self, key: FinishedJobKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
         job = listers.get(JOBS, key.name, key.namespace)
         if job is None or job["metadata"].get("deletionTimestamp"):

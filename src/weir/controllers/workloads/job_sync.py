@@ -9,10 +9,10 @@ resourceVersion. The end is written as two conditions: one when decided, one whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Count, Create, Document, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod, parse_time
@@ -156,24 +156,16 @@ class JobManage:
         )
 
 
-__all__ = ["JOBS", "JobKey", "JobSync"]
+__all__ = ["JOBS", "JobSync", "ObjectKey"]
 
 MOST_UNCOUNTED: Final = 500
-
-
-@dataclass(frozen=True)
-class JobKey:
-    """One Job."""
-
-    namespace: str
-    name: str
 
 
 class JobSync:
     """One look at one Job."""
 
     def __init__(
-        self, key: JobKey, job: Document, listers: Listers, now: datetime, failures: Failures
+        self, key: ObjectKey, job: Document, listers: Listers, now: datetime, failures: Failures
     ) -> None:
         self._key, self._job, self._now, self._failures = key, job, now, failures
         self._spec = job["spec"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.controller import Create, Delete
 from weir.controllers.runtime.views import Pod, parse_time
@@ -132,8 +133,8 @@ def scaled(value: int | str | None, total: int, *, up: bool) -> int:
     return -(-share // 100) if up else share // 100
 
 
-def owner_keys(old: Any, new: Any, kind: Kind) -> list[tuple[str, str]]:
-    """Return namespace and name of each object of *kind* that controls a changed object, or did before."""
+def owner_keys(old: Any, new: Any, kind: Kind) -> list[ObjectKey]:
+    """Return the key of each object of *kind* that controls a changed object, or did before."""
     after = owner_key(new, kind)
     alike = isinstance(new, Pod) and old is not None
     if alike and old.metadata.owner_references is new.metadata.owner_references:
@@ -141,17 +142,17 @@ def owner_keys(old: Any, new: Any, kind: Kind) -> list[tuple[str, str]]:
     return [key for key in dict.fromkeys((owner_key(old, kind), after)) if key is not None]
 
 
-def owner_key(item: Any, kind: Kind) -> tuple[str, str] | None:
-    """Return namespace and name of the object of *kind* that controls *item*."""
+def owner_key(item: Any, kind: Kind) -> ObjectKey | None:
+    """Return the key of the object of *kind* that controls *item*."""
     if item is None:
         return None
     if isinstance(item, dict):
         metadata = item["metadata"]
         for owner in metadata.get("ownerReferences") or ():
             if owner.get("controller") and owner["kind"] == kind.kind:
-                return metadata.get("namespace", ""), owner["name"]
+                return ObjectKey(metadata.get("namespace", ""), owner["name"])
         return None
     for reference in item.metadata.owner_references or ():
         if reference.controller and reference.kind == kind.kind:
-            return item.metadata.namespace, reference.name
+            return ObjectKey(item.metadata.namespace, reference.name)
     return None

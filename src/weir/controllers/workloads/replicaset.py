@@ -14,8 +14,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-import msgspec
-
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Patch, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import Listers
@@ -40,13 +39,6 @@ FAILURE: Final = "ReplicaFailure"
 _ACTIVE: Final = attrgetter("active")
 
 
-class ReplicaSetKey(msgspec.Struct, frozen=True):
-    """One ReplicaSet."""
-
-    namespace: str
-    name: str
-
-
 class ReplicaSets(Controller):
     """The ReplicaSet controller."""
 
@@ -58,21 +50,20 @@ class ReplicaSets(Controller):
         self._claimants = Claimants()
         self._lost = EarlyLosses()
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ReplicaSetKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the ReplicaSet that changed, or whose pod did, or that may want a pod without an owner."""
         if kind is self.kind:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
             if new is None:
                 self._lost.forget(metadata["uid"])
-            yield ReplicaSetKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
             return
         self._lost.changed(old, new)
-        owners = owner_keys(old, new, self.kind)
-        for namespace, name in (*owners, *self._claimants.concerned(old, new)):
-            yield ReplicaSetKey(namespace, name)
+        yield from owner_keys(old, new, self.kind)
+        yield from self._claimants.concerned(old, new)
 
-    def reconcile(self, key: ReplicaSetKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what brings the number of pods in line, and the status with them."""
         replicaset = listers.get(self.kind, key.name, key.namespace)
         if replicaset is None:
@@ -97,7 +88,7 @@ class ReplicaSets(Controller):
         yield from self._status(key, replicaset, pods, terminating, now)
 
     def create_refused(
-        self, key: ReplicaSetKey, message: str, listers: Listers, now: datetime
+        self, key: ObjectKey, message: str, listers: Listers, now: datetime
     ) -> Iterator[Action]:
         """Yield the condition that says the server refuses the pods, unless it is said already."""
         replicaset = listers.get(self.kind, key.name, key.namespace)
@@ -117,7 +108,7 @@ class ReplicaSets(Controller):
 
     def _status(
         self,
-        key: ReplicaSetKey,
+        key: ObjectKey,
         replicaset: Mapping[str, Any],
         pods: list[Pod],
         terminating: int,

@@ -12,12 +12,12 @@ whenScaled Delete a pod that is scaled down owns it, and the garbage collector d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from msgspec import structs
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Action, Controller, Create, Delete, Document, Patch, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import Listers
@@ -159,14 +159,6 @@ NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 
-@dataclass(frozen=True)
-class StatefulSetKey:
-    """One StatefulSet."""
-
-    namespace: str
-    name: str
-
-
 class StatefulSets(Controller):
     """The StatefulSet controller."""
 
@@ -177,7 +169,7 @@ class StatefulSets(Controller):
         self._claimants = Claimants()
         self._replacements, self._lost = Replacements(), EarlyLosses()
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[StatefulSetKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the StatefulSet that changed, or whose pod did, or that may want a pod without an owner."""
         if kind is STATEFULSETS:
             self._claimants.changed(old, new)
@@ -185,15 +177,14 @@ class StatefulSets(Controller):
             if new is None:
                 self._replacements.forget(metadata["uid"])
                 self._lost.forget(metadata["uid"])
-            yield StatefulSetKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
             if kind is PODS:
                 self._lost.changed(old, new)
-            owners = owner_keys(old, new, STATEFULSETS)
-            for namespace, name in (*owners, *self._claimants.concerned(old, new)):
-                yield StatefulSetKey(namespace, name)
+            yield from owner_keys(old, new, STATEFULSETS)
+            yield from self._claimants.concerned(old, new)
 
-    def reconcile(self, key: StatefulSetKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step, and the status."""
         stateful = listers.get(STATEFULSETS, key.name, key.namespace)
         if stateful is None:
@@ -207,7 +198,7 @@ class _Round:
 
     def __init__(
         self,
-        key: StatefulSetKey,
+        key: ObjectKey,
         stateful: Document,
         listers: Listers,
         now: datetime,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tests.unit.controllers.builders import decide, made, of, only
-from weir.controllers.cluster.resource_quota import KNOWN, QuotaKey, Recount, ResourceQuotas
+from weir.client.cache import ObjectKey
+from weir.controllers.cluster.resource_quota import KNOWN, Recount, ResourceQuotas
 from weir.controllers.runtime.controller import Patch
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 
-KEY = QuotaKey("default", "q")
+KEY = ObjectKey("default", "q")
 
 
 def quota(**hard):

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from weir.client.api import APPLY_PATCH
-from weir.controllers.compat.policy_status import POLICIES, CheckWithDefinitions, PolicyKey, PolicyStatus
+from weir.client.cache import ObjectKey
+from weir.controllers.compat.policy_status import POLICIES, CheckWithDefinitions, PolicyStatus
 from weir.controllers.runtime.listers import Listers
 from weir.errors import NotFound
 from weir.gates import Gates
@@ -28,7 +29,7 @@ def policy(expression, observed=None, rule=RULE):
 
 
 def actions(document, name="p"):
-    return list(PolicyStatus(Gates()).reconcile(PolicyKey(name), Listers.of([document]), T0))
+    return list(PolicyStatus(Gates()).reconcile(ObjectKey("", name), Listers.of([document]), T0))
 
 
 def test_a_policy_gets_its_warnings_and_the_generation_they_are_about():
@@ -106,7 +107,7 @@ def test_what_the_core_group_stands_for_is_looked_up_in_the_copy():
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
     document = policy("object.bogus == 1", rule=rule)
     definition = {**WIDGETS, "spec": {**WIDGETS["spec"], "names": {**NAMES, "plural": "pods"}}}
-    found = PolicyStatus(Gates()).reconcile(PolicyKey("p"), Listers.of([document, definition]), T0)
+    found = PolicyStatus(Gates()).reconcile(ObjectKey("", "p"), Listers.of([document, definition]), T0)
     (warning,) = next(iter(found)).patch["status"]["typeChecking"]["expressionWarnings"]
     assert "/v1, Kind=Pod:" in warning["warning"] and "example.com/v1, Kind=Widget:" in warning["warning"]
 

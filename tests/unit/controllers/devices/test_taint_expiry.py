@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from weir.client.api import APPLY_PATCH
-from weir.controllers.devices.taint_expiry import RULES, DeviceTaintExpiry, RuleKey
+from weir.client.cache import ObjectKey
+from weir.controllers.devices.taint_expiry import RULES, DeviceTaintExpiry
 from weir.controllers.runtime.controller import Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES
 from weir.simulation.cluster import Cluster
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-KEY = RuleKey("r")
+KEY = ObjectKey("", "r")
 SAID = "The rule will be removed at 2026-01-01T13:00:00Z."
 
 

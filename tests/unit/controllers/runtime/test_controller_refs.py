@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Patch
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets, ReplicationControllers
+from weir.controllers.workloads.replicaset import ReplicaSets, ReplicationControllers
 from weir.objects.kinds import PODS
 
-KEY = ReplicaSetKey("default", "web")
+KEY = ObjectKey("default", "web")
 
 
 def patches(actions):

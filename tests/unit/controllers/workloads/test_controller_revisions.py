@@ -7,13 +7,14 @@ import json
 import msgspec
 
 from tests.unit.controllers.builders import decide, made, of, only, pod, workload
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Delete, Patch
 from weir.controllers.workloads.controller_revisions import REVISIONS, restoring
-from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
-from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets
+from weir.controllers.workloads.daemonset import DaemonSets
+from weir.controllers.workloads.statefulset import StatefulSets
 from weir.objects.kinds import PODS
 
-KEY = StatefulSetKey("default", "db")
+KEY = ObjectKey("default", "db")
 
 
 def template(image):
@@ -128,12 +129,12 @@ def test_a_surging_daemonset_starts_the_new_pod_beside_the_old():
         pod(f"old-{n}", owner=agent, node=f"n{n}", labels={"app": "web", "controller-revision-hash": "x"})
         for n in range(2)
     ]
-    actions = decide(of(DaemonSets), DaemonKey("default", "agent"), [agent, node("n0"), node("n1"), *old])
+    actions = decide(of(DaemonSets), ObjectKey("default", "agent"), [agent, node("n0"), node("n1"), *old])
     pods = [a for a in only(Create, actions) if a.kind is PODS]
     assert (len(pods), only(Delete, actions)) == (1, [])
 
 
 def test_a_daemonset_adopts_pods_meant_for_its_nodes():
     agent = workload("DaemonSet", "agent")
-    actions = decide(of(DaemonSets), DaemonKey("default", "agent"), [agent, node("n0"), pod("stray")])
+    actions = decide(of(DaemonSets), ObjectKey("default", "agent"), [agent, node("n0"), pod("stray")])
     assert [a.name for a in only(Patch, actions) if a.kind is PODS] == ["stray"]

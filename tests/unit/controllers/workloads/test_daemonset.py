@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Delete, Record
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import ShouldRun, daemon_tolerations, should_run, template_pod
-from weir.controllers.workloads.daemonset import AGAIN, DaemonKey, DaemonSets
+from weir.controllers.workloads.daemonset import AGAIN, DaemonSets
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Toleration, read
 from weir.objects.kinds import DAEMON_SETS as DAEMONSETS
@@ -122,7 +123,7 @@ def pod(name, node_name="n", phase="Running", created="2026-01-01T00:00:00Z", **
 def actions(*documents, spec=None, controller=None, now=T0):
     listers = Listers.of([daemonset(**(spec or {})), *documents], [DAEMONSETS])
     controller = controller or DaemonSets(ALL_FEATURES)
-    return list(controller.reconcile(DaemonKey("default", "agent"), listers, now))
+    return list(controller.reconcile(ObjectKey("default", "agent"), listers, now))
 
 
 def created(found):
@@ -211,7 +212,7 @@ def test_a_daemonset_is_held_against_its_nodes_again_when_one_of_them_or_its_tem
 
     def look(now=T0):
         evaluated.clear()
-        made = created(controller.reconcile(DaemonKey("default", "agent"), listers, now))
+        made = created(controller.reconcile(ObjectKey("default", "agent"), listers, now))
         return len(made), bool(evaluated)
 
     assert [look(), look()] == [(2, True), (2, False)]

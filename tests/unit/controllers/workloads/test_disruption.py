@@ -6,16 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.workloads.disruption import (
-    SIZED,
-    BudgetedPod,
-    BudgetKey,
-    Disruption,
-    NamespaceBudgets,
-    PickedPod,
-)
+from weir.controllers.workloads.disruption import SIZED, BudgetedPod, Disruption, NamespaceBudgets, PickedPod
 from weir.gates import Gates
 from weir.objects.kinds import POD_DISRUPTION_BUDGETS as BUDGETS
 from weir.objects.kinds import PODS
@@ -64,7 +58,7 @@ def replicaset(name, replicas):
 def look(*documents, controller=None, key=None):
     controller = controller or Disruption(Gates())
     listers = Listers.of(documents, controller.kinds)
-    return list(controller.reconcile(key or BudgetKey("default", "b"), listers, NOW))
+    return list(controller.reconcile(key or ObjectKey("default", "b"), listers, NOW))
 
 
 def counts(actions):
@@ -170,7 +164,7 @@ def test_where_there_is_no_budget_nothing_is_looked_at(before, change):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_where_there_is_a_budget_changes_are_looked_at(change):
-    assert seen(CAME, change) in ([BudgetKey("default", "b")], [NamespaceBudgets("default")])
+    assert seen(CAME, change) in ([ObjectKey("default", "b")], [NamespaceBudgets("default")])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +184,7 @@ def test_of_the_budgets_there_are_those_that_count_a_changed_pod_are_looked_at(b
     old, new = (label and viewed(pod("a", app=label)) for label in (before, after))
     db = (BUDGETS, None, budget("c", {"matchLabels": {"app": "db"}}))
     none = (BUDGETS, None, {**budget("d"), "spec": {}})
-    assert seen(CAME, db, none, (PODS, old, new)) == [BudgetKey("default", name) for name in names]
+    assert seen(CAME, db, none, (PODS, old, new)) == [ObjectKey("default", name) for name in names]
 
 
 def test_a_pod_that_comes_to_several_budgets_is_looked_at_itself():
@@ -203,7 +197,7 @@ def test_a_pod_that_comes_to_several_budgets_is_looked_at_itself():
 
 def test_a_budget_whose_selector_cannot_be_read_is_looked_at():
     odd = budget(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]})
-    assert seen((BUDGETS, None, odd), (PODS, None, viewed(pod("a")))) == [BudgetKey("default", "b")]
+    assert seen((BUDGETS, None, odd), (PODS, None, viewed(pod("a")))) == [ObjectKey("default", "b")]
 
 
 def test_a_pod_picked_to_go_is_looked_at_without_any_budget():
@@ -212,4 +206,4 @@ def test_a_pod_picked_to_go_is_looked_at_without_any_budget():
 
 
 def test_a_budget_that_comes_after_its_pods_is_looked_at_itself():
-    assert seen(*CHANGES.values(), CAME) == [BudgetKey("default", "b")]
+    assert seen(*CHANGES.values(), CAME) == [ObjectKey("default", "b")]

@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, pod, printed, workload
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Delete, WakeAt
 from weir.controllers.runtime.views import Pod
 from weir.controllers.runtime.worker import LONGEST_PAUSE_SECONDS, CreateBackoff
-from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
+from weir.controllers.workloads.daemonset import DaemonSets
 from weir.controllers.workloads.failed_pod_backoff import LONGEST, EarlyLosses, Replacements
-from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets
-from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets
+from weir.controllers.workloads.replicaset import ReplicaSets
+from weir.controllers.workloads.statefulset import StatefulSets
 from weir.objects.core import read
 from weir.objects.kinds import by_kind
 
-KEY = ReplicaSetKey("default", "web")
+KEY = ObjectKey("default", "web")
 
 
 def rejected(owner, name, ago=0):
@@ -54,7 +55,7 @@ def test_what_was_rejected_long_ago_is_forgotten():
 
 def test_a_pod_of_a_statefulset_that_keeps_failing_is_kept_a_while():
     db = workload("StatefulSet", "db", replicas=1)
-    controller, key = of(StatefulSets), StatefulSetKey("default", "db")
+    controller, key = of(StatefulSets), ObjectKey("default", "db")
     failed = rejected(db, "db-0")
     first, second = (only(Delete, decide(controller, key, [db, failed], T0)) for _ in range(2))
     assert (len(first), second) == (1, [])
@@ -158,7 +159,7 @@ def test_a_daemonset_waits_only_on_the_node_where_its_pods_are_lost():
     controller = of(DaemonSets)
     lost = pod("p", owner=log, phase="Pending", ready=False, node="n0")
     list(controller.changed(by_kind("v1", "Pod"), *evicted(lost)))
-    actions = decide(controller, DaemonKey("default", "log"), [log, *nodes])
+    actions = decide(controller, ObjectKey("default", "log"), [log, *nodes])
     assert ([w.at - T0 for w in only(WakeAt, actions)], len(only(Create, of_pods(actions)))) == ([SECOND], 1)
 
 

@@ -7,14 +7,15 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.controllers.builders import SECOND, T0, decide, made, of, only, pod, printed
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Delete, Patch, Record, WakeAt
-from weir.controllers.workloads.job import FinishedJobKey, GoneJobKey, Jobs, TrackedPodKey, TtlAfterFinished
+from weir.controllers.workloads.job import GoneJobKey, Jobs, TrackedPodKey, TtlAfterFinished
 from weir.controllers.workloads.job_policies import parse_indexes, print_indexes
-from weir.controllers.workloads.job_sync import JOBS, JobKey
+from weir.controllers.workloads.job_sync import JOBS
 from weir.controllers.workloads.job_tracking import FINALIZER
 from weir.objects.kinds import PODS
 
-KEY = JobKey("default", "sum")
+KEY = ObjectKey("default", "sum")
 LABELS = {"controller-uid": "1"}
 
 
@@ -372,7 +373,7 @@ def test_a_job_of_another_manager_is_left_alone():
 def test_a_finished_job_goes_when_its_time_is_over():
     ended = {"type": "Complete", "status": "True", "lastTransitionTime": printed()}
     sum_ = job(status={"conditions": [ended]}, ttlSecondsAfterFinished=60)
-    key, controller = FinishedJobKey("default", "sum"), of(TtlAfterFinished)
+    key, controller = ObjectKey("default", "sum"), of(TtlAfterFinished)
     (wake,) = decide(controller, key, [sum_], T0 + 10 * SECOND)
     (gone,) = decide(controller, key, [sum_], T0 + 60 * SECOND)
     assert (wake.at, type(gone), gone.propagation_policy) == (T0 + 60 * SECOND, Delete, "Foreground")

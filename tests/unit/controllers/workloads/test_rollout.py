@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, printed, workload
+from weir.client.cache import ObjectKey
 from weir.controllers.runtime.controller import Create, Delete, Patch, Record, WakeAt
-from weir.controllers.workloads.deployment import DeploymentKey, Deployments
+from weir.controllers.workloads.deployment import Deployments
 from weir.controllers.workloads.rollout import DESIRED, HASH_LABEL, HISTORY, MAXIMUM, REVISION
 from weir.objects.kinds import DEPLOYMENTS
 from weir.objects.kinds import REPLICA_SETS as REPLICASETS
 
-KEY = DeploymentKey("default", "web")
+KEY = ObjectKey("default", "web")
 
 
 def template(image):

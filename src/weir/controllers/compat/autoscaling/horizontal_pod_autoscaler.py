@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client, Unreachable
+from weir.client.cache import ObjectKey
 from weir.controllers.compat.autoscaling.decision import (
     SOURCES,
     Answer,
@@ -100,14 +101,6 @@ SYNC_PERIOD: Final = timedelta(seconds=15)
 TRIES: Final = 5
 
 
-@dataclass(frozen=True)
-class AutoscalerKey:
-    """One HorizontalPodAutoscaler."""
-
-    namespace: str
-    name: str
-
-
 class HorizontalPodAutoscalers(Controller):
     """The HorizontalPodAutoscaler controller."""
 
@@ -117,18 +110,18 @@ class HorizontalPodAutoscalers(Controller):
     workers = 5
 
     def __init__(self, gates: Gates) -> None:
-        self.histories: dict[AutoscalerKey, ScalingHistory] = {}
-        self.selectors: dict[AutoscalerKey, labels.Selector] = {}
+        self.histories: dict[ObjectKey, ScalingHistory] = {}
+        self.selectors: dict[ObjectKey, labels.Selector] = {}
 
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[AutoscalerKey]:
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ObjectKey]:
         """Yield the autoscaler that was added, deleted, or has a new generation."""
         if kind is not AUTOSCALERS:
             return
         metadata = (new or old)["metadata"]
         if old is None or new is None or _generation(old) != _generation(new):
-            yield AutoscalerKey(metadata["namespace"], metadata["name"])
+            yield ObjectKey(metadata["namespace"], metadata["name"])
 
-    def reconcile(self, key: AutoscalerKey, listers: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the look at the target, and when to look again."""
         autoscaler = listers.get(AUTOSCALERS, key.name, key.namespace)
         if autoscaler is None:
@@ -139,7 +132,7 @@ class HorizontalPodAutoscalers(Controller):
         yield SyncAutoscaler(self, key, autoscaler, listers)
 
     def pods_of(
-        self, key: AutoscalerKey, text: str, listers: Listers
+        self, key: ObjectKey, text: str, listers: Listers
     ) -> tuple[list[Pod], tuple[str, str, str] | None]:
         """Return the pods that the target's selector selects, or why they cannot be listed.
 
@@ -178,7 +171,7 @@ class SyncAutoscaler(Steps):
     """Read the scale and the metrics, decide, and write."""
 
     controller: HorizontalPodAutoscalers
-    key: AutoscalerKey
+    key: ObjectKey
     autoscaler: Document
     listers: Listers
 

@@ -5,8 +5,9 @@ import base64
 from cryptography import x509
 
 from tests.certificate_documents import AUTHORITY, NOW, b64, condition, conditions, pkcs10, request
+from weir.client.cache import ObjectKey
 from weir.controllers.compat.certificate_signers import API_CLIENT, LEGACY_UNKNOWN
-from weir.controllers.compat.certificates import CertificateSigner, RequestKey
+from weir.controllers.compat.certificates import CertificateSigner
 from weir.controllers.runtime.controller import Patch, Retry
 from weir.controllers.runtime.listers import Listers
 from weir.gates import Gates
@@ -26,7 +27,7 @@ def actions(document, authority=lambda: AUTHORITY):
 
 def test_what_is_approved_is_signed_as_it_was_read():
     (found,), keys = actions(stored(API_CLIENT, condition("Approved")))
-    assert keys == [RequestKey("a")]
+    assert keys == [ObjectKey("", "a")]
     assert isinstance(found, Patch) and found.subresource == "status"
     assert found.patch["metadata"] == {"resourceVersion": "7"}
     pem = base64.b64decode(found.patch["status"]["certificate"])

@@ -6,14 +6,15 @@ import msgspec
 import pytest
 
 from tests.unit.controllers.builders import decide, made, of, only, pod
+from weir.client.cache import ObjectKey
 from weir.controllers.compat.endpoint_slices import EndpointMirror, EndpointSlices
-from weir.controllers.compat.endpoints import Endpoints, ServiceKey, TriggerTimes
+from weir.controllers.compat.endpoints import Endpoints, TriggerTimes
 from weir.controllers.runtime.controller import Create, Delete, Patch
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Pod
 from weir.objects.kinds import PODS
 
-KEY = ServiceKey("default", "web")
+KEY = ObjectKey("default", "web")
 
 
 def service(**spec):
