@@ -15,8 +15,7 @@ from typing import Any, Final
 from weir.conformance.formats import MARKS, TITLES
 from weir.conformance.isolation import isolation_problem
 from weir.conformance.results import Verdict, keps_of
-from weir.simulation.demo.story import NEEDS
-from weir.simulation.demo.story import Story, find_stories
+from weir.simulation.demo.story import NEEDS, Story, find_stories
 
 HERE: Final = Path(__file__).parent
 #: The columns, in this order.
