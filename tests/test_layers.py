@@ -178,7 +178,7 @@ DOORS: dict[str, tuple[set[str], set[str]]] = {
         }
         | {"weir.apiserver.server", "weir.cli"},
     ),
-    "weir.controllers.compat": ({"certificates.signer"}, {"weir.cli", "weir.simulation"}),
+    "weir.controllers.compat": ({"certificates"}, {"weir.cli", "weir.simulation"}),
 }
 
 

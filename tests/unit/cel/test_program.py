@@ -10,8 +10,22 @@ from weir.cel.codegen.compile import Unsupported
 from weir.cel.env import Env
 from weir.cel.errors import CompileError, CostLimitExceeded, EvaluationError
 from weir.cel.library import KUBERNETES
-from weir.cel.program import Checked, build, check_expression, compile
+from weir.cel.program import (
+    FORBIDDEN,
+    INTERNAL,
+    INVALID,
+    TOO_COMPLEX,
+    Checked,
+    Refusal,
+    build,
+    check_expression,
+    compile,
+    refuse,
+)
+from weir.cel.types import BOOL
 from weir.cel.work import TooMuchText, allowance
+from weir.taints.expression import ENV as TAINT_ENV
+from weir.taints.expression import estimate
 
 ENV = Env(KUBERNETES, {"x": types.INT, "s": types.STRING})
 
@@ -84,3 +98,30 @@ def test_a_checked_expression_is_built_into_its_program() -> None:
     checked = check_expression("x > 1", ENV)
     assert isinstance(checked, Checked)
     assert build(checked).evaluate({"x": 2}) is True
+
+
+FINE = "taint.key.startsWith('a')"
+
+
+def limited(cost: int) -> Env:
+    return Env(TAINT_ENV.libraries, TAINT_ENV.variables, TAINT_ENV.objects, TAINT_ENV.sizes, cost_limit=cost)
+
+
+def test_what_costs_exactly_the_limit_is_taken():
+    most = estimate(FINE).max
+    assert refuse(FINE, limited(most), (BOOL,)) is None
+    assert refuse(FINE, limited(most - 1), (BOOL,)) == Refusal(FORBIDDEN, TOO_COMPLEX)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("taint.", INVALID),
+        ("taint.value.matches('[')", INVALID),  # a literal that the validators read
+        ("taint.value", INVALID),
+        ("int('x') == 1", INTERNAL),
+    ],
+)
+def test_a_text_that_is_wrong_is_refused_before_its_cost_is_asked(expression, kind):
+    assert refuse(expression, limited(-1), (BOOL,)).kind == kind
+    assert refuse(expression, TAINT_ENV, (BOOL,)).kind == kind

@@ -9,7 +9,13 @@ import pytest
 
 from tests.work import count_calls
 from weir.apiserver.registry.container_logs import ContainerLogs
-from weir.simulation.kubelet.commands import MOST_CHARACTERS, command_outcome, outcome_of
+from weir.simulation.kubelet.commands import (
+    MOST_CHARACTERS,
+    command_outcome,
+    is_missing,
+    outcome_of,
+    reference,
+)
 
 FALLBACK = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 
@@ -195,3 +201,28 @@ def test_no_script_holds_its_node_up(text):
     answers = []
     assert count_calls(lambda: answers.append(script(text))) < 1_000_000
     assert answers == [None]
+
+
+@pytest.mark.parametrize(
+    ("image", "missing"),
+    [
+        ("nginx", False),
+        ("registry.example:5000/team/web:1.2", False),
+        ("localhost/web", False),
+        ("i", False),
+        ("webserver:404", True),
+        ("invalid.registry.k8s.io/invalid/alpine:3.1", True),
+        ("registry.invalid/web", True),
+        ("localhost/some-image-that-doesnt-exist", True),
+        ("broken-image", True),
+        ("example.com/invalid:1", False),
+    ],
+)
+def test_images_that_do_not_exist_are_known_by_their_names(image, missing):
+    assert reference(image) is not None
+    assert is_missing(image) is missing
+
+
+@pytest.mark.parametrize("image", ["!!!", "a b", "web:", "-web:1:2", "web@sha256:1"])
+def test_what_is_no_name_of_an_image(image):
+    assert reference(image) is None
