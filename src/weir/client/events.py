@@ -12,13 +12,13 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from weir import errors
-from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, ResourceType, Unreachable
 from weir.clock import Clock
 from weir.objects.core import Pod
 from weir.objects.times import format_time
@@ -219,8 +219,85 @@ def count_patch(counted: CountedEvent) -> Document:
     }
 
 
-class Recorder:
+E = TypeVar("E")  # what happened
+W = TypeVar("W")  # what is to be written about it
+
+
+class EventWriter(Generic[E, W]):
+    """Holds what is to be written in the background, and writes it while the server can be reached."""
+
+    #: The resource that events are written to.
+    resource: ResourceType
+
+    def __init__(
+        self, client: Client, clock: Clock, lost: Callable[[E, Exception], None] | None = None
+    ) -> None:
+        """*lost* receives events that could not be written."""
+        self._client, self._clock, self._lost = client, clock, lost
+        self._waiting: deque[W] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def _is_recorded(self, reason: str) -> bool:
+        """Return whether the client writes events with *reason*."""
+        return self._client.event_reasons is None or reason in self._client.event_reasons
+
+    def _enqueue(self, item: W) -> None:
+        self._waiting.append(item)
+        self._idle.clear()
+        self._more.set()
+
+    async def flush(self) -> None:
+        """Return when everything recorded has been written or given up."""
+        await self._idle.wait()
+
+    async def _write_waiting(self) -> None:
+        """Write until nothing waits."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Write what is recorded, until cancelled."""
+        while True:
+            await self._write_waiting()
+            self._idle.set()
+            self._more.clear()
+            await self._more.wait()
+
+    async def _send(self, event: E, document: Document, patch: Document | None) -> None:
+        """Write *event* as *document*, or as *patch* to what was written before, if there is one."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                await self._send_once(document, patch)
+                return
+            except errors.ApiError as error:  # the server has answered; asking again would not help
+                if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
+                    self._lost(event, error)
+                return
+            except Unreachable as error:
+                if attempt == TRIES:
+                    if self._lost is not None:
+                        self._lost(event, error)
+                    return
+                await self._clock.sleep(TRY_AGAIN_SECONDS)
+
+    async def _send_once(self, document: Document, patch: Document | None) -> None:
+        name, namespace = document["metadata"]["name"], document["metadata"]["namespace"]
+        if patch is not None:
+            try:
+                await self._client.patch(
+                    self.resource, name, patch, namespace, patch_type=STRATEGIC_MERGE_PATCH, read=False
+                )
+                return
+            except errors.NotFound:
+                pass  # it expired: create it anew, with its history
+        await self._client.create(self.resource, document, namespace, read=False)
+
+
+class Recorder(EventWriter[Event, tuple[Event, datetime]]):
     """Writes events, in order, in the background."""
+
+    resource = EVENTS
 
     def __init__(
         self,
@@ -233,71 +310,22 @@ class Recorder:
         calm: asyncio.Event | None = None,
     ) -> None:
         """*lost* receives events that could not be written; none is written while *calm* is not set."""
-        self._client, self._clock = client, clock
-        self._component, self._host, self._lost = component, host, lost
-        self._calm = calm
+        super().__init__(client, clock, lost)
+        self._component, self._host, self._calm = component, host, calm
         self._correlator = Correlator()
-        self._waiting: deque[tuple[Event, datetime]] = deque()
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def record(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
         """Record that something happened to *about*. Returns at once."""
-        if self._client.event_reasons is not None and reason not in self._client.event_reasons:
-            return
-        event = Event(about, type, reason, message, self._component, self._host)
-        self._waiting.append((event, self._clock.now()))
-        self._idle.clear()
-        self._more.set()
+        if self._is_recorded(reason):
+            event = Event(about, type, reason, message, self._component, self._host)
+            self._enqueue((event, self._clock.now()))
 
-    async def flush(self) -> None:
-        """Return when everything recorded has been written or given up."""
-        await self._idle.wait()
-
-    async def run(self) -> None:
-        """Write what is recorded, until cancelled."""
-        while True:
-            while self._waiting:
-                event, now = self._waiting.popleft()
-                counted = self._correlator.correlate(event, now)
-                if counted is not None:
-                    if self._calm is not None:
-                        await self._calm.wait()
-                    await self._write(counted)
-            self._idle.set()
-            self._more.clear()
-            await self._more.wait()
-
-    async def _write(self, counted: CountedEvent) -> None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                await self._write_once(counted)
-                return
-            except errors.ApiError as error:  # the server has answered; asking again would not help
-                if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
-                    self._lost(counted.event, error)
-                return
-            except Unreachable as error:
-                if attempt == TRIES:
-                    if self._lost is not None:
-                        self._lost(counted.event, error)
-                    return
-                await self._clock.sleep(TRY_AGAIN_SECONDS)
-
-    async def _write_once(self, counted: CountedEvent) -> None:
-        namespace = counted.event.about.namespace or "default"
-        if counted.count > 1:
-            try:
-                await self._client.patch(
-                    EVENTS,
-                    counted.name,
-                    count_patch(counted),
-                    namespace,
-                    patch_type=STRATEGIC_MERGE_PATCH,
-                    read=False,
-                )
-                return
-            except errors.NotFound:
-                pass  # it expired: create it anew, with its history
-        await self._client.create(EVENTS, document(counted), namespace, read=False)
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            event, now = self._waiting.popleft()
+            counted = self._correlator.correlate(event, now)
+            if counted is not None:
+                if self._calm is not None:
+                    await self._calm.wait()
+                patch = count_patch(counted) if counted.count > 1 else None
+                await self._send(counted.event, document(counted), patch)

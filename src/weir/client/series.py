@@ -8,7 +8,6 @@ repetition, as by Kubernetes' event broadcaster. `Series` is pure; `SeriesRecord
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -16,9 +15,8 @@ from typing import Any
 
 import msgspec
 
-from weir import errors
-from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
-from weir.client.events import TRIES, TRY_AGAIN_SECONDS, Names, ObjectReference
+from weir.client.api import Client
+from weir.client.events import EventWriter, Names, ObjectReference
 from weir.clock import Clock
 from weir.objects.times import format_micro_time
 
@@ -151,8 +149,10 @@ def document(series: EventSeries) -> Document:
     return made
 
 
-class SeriesRecorder:
+class SeriesRecorder(EventWriter[Occurrence, EventSeries]):
     """Writes occurrences in the background: several at once, those of one event in order."""
+
+    resource = EVENTS
 
     def __init__(
         self,
@@ -164,15 +164,11 @@ class SeriesRecorder:
         lost: Callable[[Occurrence, Exception], None] | None = None,
         busy: Callable[[], bool] | None = None,
     ) -> None:
-        self._client, self._clock, self._lost = client, clock, lost
+        super().__init__(client, clock, lost)
         self._busy = busy or (lambda: False)  #: whether more urgent work is pending
         self._controller, self._instance = controller, instance
         self._series = Series()
-        self._waiting: deque[EventSeries] = deque()
         self._came = 0  #: since it was looked for work
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def record(
         self,
@@ -185,7 +181,7 @@ class SeriesRecorder:
         related: ObjectReference | None = None,
     ) -> None:
         """Record that something happened to *regarding*. Returns at once."""
-        if self._client.event_reasons is not None and reason not in self._client.event_reasons:
+        if not self._is_recorded(reason):
             return
         occurrence = Occurrence(
             regarding, type, reason, action, note, self._controller, self._instance, related
@@ -195,28 +191,21 @@ class SeriesRecorder:
             self._enqueue(series)
 
     def _enqueue(self, series: EventSeries) -> None:
-        self._waiting.append(replace(series))
         self._came += 1
-        self._idle.clear()
-        self._more.set()
-
-    async def flush(self) -> None:
-        """Return when everything that must be written has been written or given up."""
-        await self._idle.wait()
+        super()._enqueue(replace(series))
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled."""
         checker = asyncio.ensure_future(self._check())
         try:
-            while True:
-                while self._waiting:
-                    await self._let_others_first()
-                    await asyncio.gather(*map(self._write, self._next()))
-                self._idle.set()
-                self._more.clear()
-                await self._more.wait()
+            await super().run()
         finally:
             checker.cancel()
+
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            await self._let_others_first()
+            await asyncio.gather(*map(self._write, self._next()))
 
     def _next(self) -> Iterator[EventSeries]:
         """Take what is written next, of every event the first."""
@@ -243,30 +232,6 @@ class SeriesRecorder:
                 self._enqueue(series)
 
     async def _write(self, series: EventSeries) -> None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                await self._write_once(series)
-                return
-            except errors.ApiError as error:
-                if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
-                    self._lost(series.occurrence, error)
-                return
-            except Unreachable as error:
-                if attempt == TRIES:
-                    if self._lost is not None:
-                        self._lost(series.occurrence, error)
-                    return
-                await self._clock.sleep(TRY_AGAIN_SECONDS)
-
-    async def _write_once(self, series: EventSeries) -> None:
         whole = document(series)
-        if series.count > 1:
-            try:
-                patch = {"series": whole["series"]}
-                await self._client.patch(
-                    EVENTS, series.name, patch, series.namespace, patch_type=STRATEGIC_MERGE_PATCH, read=False
-                )
-                return
-            except errors.NotFound:
-                pass
-        await self._client.create(EVENTS, whole, series.namespace, read=False)
+        patch = {"series": whole["series"]} if series.count > 1 else None
+        await self._send(series.occurrence, whole, patch)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.apiserver.admission.storage import default_class
+from weir.apiserver.admission.default_classes import default_storage_class
 from weir.objects.core import ObjectMeta, OwnerReference, Pod, read
 from weir.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.scheduler.volumes import (
@@ -153,7 +153,7 @@ def _made(
     spec = dict((template or {}).get("spec") or {})
     if spec.get("storageClassName") is None:
         classes = [msgspec.to_builtins(each) for each in world.storage_classes.values()]
-        default = default_class(classes)
+        default = default_storage_class(classes)
         if default is not None:
             spec["storageClassName"] = default["metadata"]["name"]
     chosen = world.storage_classes.get(str(spec.get("storageClassName") or ""))

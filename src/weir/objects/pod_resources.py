@@ -1,4 +1,4 @@
-"""Total resources of a pod's containers, and its classes: best effort, extended, pod-level.
+"""Total resources of a pod's containers, and its classes: quality of service, extended, pod-level.
 
 Spec: core.md 3.7.5 (request of a pod).
 Containers and sidecars (restartable init containers) add up; other init containers run one after another beside the
@@ -129,15 +129,51 @@ def containers(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     yield from spec.get("containers") or ()
 
 
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """Return the quality of service class of a pod spec; pod-level resources decide in place of the containers'.
+
+    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
+    'Burstable'
+    >>> both = {"cpu": "1", "memory": "1Gi"}
+    >>> qos_class({"containers": [{}], "resources": {"requests": both, "limits": both}})
+    'Guaranteed'
+    """
+    own = spec.get("resources") or {}
+    holders = [spec] if own.get("requests") or own.get("limits") else containers(spec)
+    requests: Amounts = {}
+    limits: Amounts = {}
+    all_limited = True
+    for holder in holders:
+        resources = holder.get("resources") or {}
+        limited = _compute(resources.get("limits"))
+        all_limited = all_limited and len(limited) == len(QOS_RESOURCES)
+        add(limits, limited)
+        add(requests, _compute(resources.get("requests")))
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if all_limited and requests == limits else "Burstable"
+
+
+def _compute(wire: Mapping[str, Any] | None) -> Amounts:
+    """Return the amounts of cpu and memory above zero."""
+    amounts = read_amounts({name: wire[name] for name in QOS_RESOURCES if name in wire}) if wire else {}
+    return {name: amount for name, amount in amounts.items() if amount.sign > 0}
+
+
+def is_native(name: str) -> bool:
+    """Return whether a resource is Kubernetes' own: no domain, or one under kubernetes.io."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
 def is_extended_resource(name: str) -> bool:
-    """Return whether *name* is a resource Kubernetes itself knows nothing about.
+    """Return whether a resource is an extended one, counted in whole numbers and never overcommitted.
 
     >>> [is_extended_resource(n) for n in ("cpu", "example.com/gpu", "kubernetes.io/x", "requests.a.b/c")]
     [False, True, False, False]
     """
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not check_label_key(f"requests.{name}")
+    return (
+        not is_native(name) and not name.startswith("requests.") and not check_label_key(f"requests.{name}")
+    )
 
 
 def sets_pod_level(spec: Mapping[str, Any]) -> bool:

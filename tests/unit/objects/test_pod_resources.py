@@ -1,10 +1,11 @@
 """The one sum of what containers need: ints and quantities alike."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.objects.core import Pod, read
-from weir.objects.pod_resources import container_totals, pod_total, sum_of_containers
+from weir.objects.pod_resources import container_totals, pod_total, qos_class, sum_of_containers
 from weir.objects.requests import pod_requests
 
 amounts = st.dictionaries(st.sampled_from(["memory", "example.com/a", "pods"]), st.integers(0, 50))
@@ -52,3 +53,28 @@ def test_pod_level_amounts_replace_the_sum():
 
 def _container(own):
     return {"name": "c", "resources": {"requests": {name: str(amount) for name, amount in own.items()}}}
+
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+WHOLE = {"requests": BOTH, "limits": BOTH}
+
+
+@pytest.mark.parametrize(
+    ("pod_level", "containers", "expected"),
+    [
+        (None, [WHOLE, {}], "Burstable"),
+        (None, [WHOLE, WHOLE], "Guaranteed"),
+        (None, [{"requests": {"cpu": "0"}}], "BestEffort"),
+        (None, [{"requests": {"example.com/a": "1"}}], "BestEffort"),
+        (None, [{"requests": {"cpu": "1"}, "limits": BOTH}], "Burstable"),
+        ({}, [WHOLE], "Guaranteed"),
+        (WHOLE, [{}, {"requests": {"cpu": "1m"}}], "Guaranteed"),
+        ({"requests": BOTH}, [WHOLE], "Burstable"),
+        ({"limits": {"hugepages-2Mi": "2Mi"}}, [WHOLE], "BestEffort"),
+    ],
+)
+def test_the_quality_of_service_class_is_that_of_the_pod_or_else_of_its_containers(
+    pod_level, containers, expected
+):
+    spec = {"containers": [{"resources": each} for each in containers]}
+    assert qos_class(spec if pod_level is None else {**spec, "resources": pod_level}) == expected

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
 from weir.apiserver.admission.certificates import CertificateSubjectRestriction
-from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
+from weir.apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
 from weir.apiserver.admission.event_rate_limit import EventRateLimit, Limit
 from weir.apiserver.admission.limit_ranger import LimitRanger
 from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -27,7 +27,6 @@ from weir.apiserver.admission.pod_classes import Priority, RuntimeClass
 from weir.apiserver.admission.resource_quota import ResourceQuota
 from weir.apiserver.admission.service_account import ServiceAccount
 from weir.apiserver.admission.storage import (
-    DefaultStorageClass,
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )

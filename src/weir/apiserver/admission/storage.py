@@ -1,13 +1,12 @@
-"""DefaultStorageClass, StorageObjectInUseProtection and PersistentVolumeClaimResize.
+"""StorageObjectInUseProtection and PersistentVolumeClaimResize.
 
-Spec: apiserver.md 5.2 (finalizers of volumes and claims). A claim without a class gets the default class, the newest
-when several are marked; volumes and claims get the protection finalizer; a claim can grow only when it is bound and
-its class allows expansion.
+Spec: apiserver.md 5.2 (finalizers of volumes and claims). Volumes and claims get the protection finalizer; a claim can
+grow only when it is bound and its class allows expansion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, Reader
@@ -16,54 +15,11 @@ from weir.objects.kinds import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
 
-# ── the default class among several marked by annotation, for storage and ingress classes ──
-
-
-def newest_marked(classes: Iterable[Mapping[str, Any]], *annotations: str) -> Mapping[str, Any] | None:
-    """Return, of the classes with one of *annotations* set to "true", the newest, then the first by name.
-
-    >>> newest_marked([{"metadata": {"name": "a", "annotations": {"x": "true"}}}], "x")["metadata"]["name"]
-    'a'
-    """
-    marked = [
-        one
-        for one in classes
-        if any((one["metadata"].get("annotations") or {}).get(name) == "true" for name in annotations)
-    ]
-    marked.sort(key=lambda one: one["metadata"]["name"])
-    marked.sort(key=lambda one: one["metadata"].get("creationTimestamp") or "", reverse=True)
-    return marked[0] if marked else None
-
-
-IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
-IS_DEFAULT_BETA = "storageclass.beta.kubernetes.io/is-default-class"
 FINALIZERS = {
     "PersistentVolume": "kubernetes.io/pv-protection",
     "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
     "VolumeAttributesClass": "kubernetes.io/vac-protection",
 }
-
-
-def default_class(classes: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the class claims get by default."""
-    return newest_marked(classes, IS_DEFAULT, IS_DEFAULT_BETA)
-
-
-class DefaultStorageClass:
-    name = "DefaultStorageClass"
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
-        return operation == CREATE and kind is PERSISTENT_VOLUME_CLAIMS and not subresource
-
-    def admit(self, a: Attributes) -> None:
-        assert a.object is not None
-        if class_of_claim(a.object) is None:
-            default = default_class(self._reader.list_now(STORAGE_CLASSES, None))
-            if default is not None:
-                a.object.setdefault("spec", {})["storageClassName"] = default["metadata"]["name"]
 
 
 class StorageObjectInUseProtection:

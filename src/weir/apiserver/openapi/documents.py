@@ -17,6 +17,7 @@ import msgspec
 from weir.apiserver.discovery import is_served
 from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
 from weir.apiserver.openapi.schemas import model_name, with_references
+from weir.apiserver.transport.protobuf import bytes_field, varint
 from weir.objects import schema
 from weir.objects.kind import Kind
 from weir.objects.kinds import KINDS
@@ -38,49 +39,43 @@ def encode(document: Json) -> bytes:
     """Return *document* as the protobuf message Document."""
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
     paths = b"".join(
-        _message(2, _text(1, path) + _message(2, _path_item(item)))
+        bytes_field(2, _text(1, path) + bytes_field(2, _path_item(item)))
         for path, item in document["paths"].items()
     )
     definitions = b"".join(
-        _message(1, _text(1, name) + _message(2, _schema(item)))
+        bytes_field(1, _text(1, name) + bytes_field(2, _schema(item)))
         for name, item in document["definitions"].items()
     )
-    return _text(1, document["swagger"]) + _message(2, info) + _message(8, paths) + _message(9, definitions)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
+    return (
+        _text(1, document["swagger"])
+        + bytes_field(2, info)
+        + bytes_field(8, paths)
+        + bytes_field(9, definitions)
+    )
 
 
 def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode()) if text else b""
+    return bytes_field(field, text.encode()) if text else b""
 
 
 def _texts(field: int, texts: list[str]) -> bytes:
-    return b"".join(_message(field, text.encode()) for text in texts)
+    return b"".join(bytes_field(field, text.encode()) for text in texts)
 
 
 def _true(field: int, value: bool) -> bytes:
-    return _varint(field << 3) + b"\x01" if value else b""
+    return varint(field << 3) + b"\x01" if value else b""
 
 
 def _any(field: int, value: Any) -> bytes:
     """Any holds YAML text; JSON is YAML."""
-    return _message(field, _text(2, msgspec.json.encode(value).decode() + "\n"))
+    return bytes_field(field, _text(2, msgspec.json.encode(value).decode() + "\n"))
 
 
 def _extensions(field: int, value: Json) -> bytes:
     return b"".join(
-        _message(field, _text(1, key) + _any(2, item)) for key, item in value.items() if key.startswith("x-")
+        bytes_field(field, _text(1, key) + _any(2, item))
+        for key, item in value.items()
+        if key.startswith("x-")
     )
 
 
@@ -94,17 +89,17 @@ def _schema(value: Json) -> bytes:
         out += _any(5, value["default"])
     out += _true(16, value.get("uniqueItems", False)) + _texts(19, value.get("required", []))
     if "additionalProperties" in value:
-        out += _message(21, _message(1, _schema(value["additionalProperties"])))
+        out += bytes_field(21, bytes_field(1, _schema(value["additionalProperties"])))
     if "type" in value:
-        out += _message(22, _text(1, value["type"]))
+        out += bytes_field(22, _text(1, value["type"]))
     if "items" in value:
-        out += _message(23, _message(1, _schema(value["items"])))
+        out += bytes_field(23, bytes_field(1, _schema(value["items"])))
     if "properties" in value:
         fields = (
-            _message(1, _text(1, key) + _message(2, _schema(item)))
+            bytes_field(1, _text(1, key) + bytes_field(2, _schema(item)))
             for key, item in value["properties"].items()
         )
-        out += _message(25, b"".join(fields))
+        out += bytes_field(25, b"".join(fields))
     return out + _extensions(31, value)
 
 
@@ -113,39 +108,39 @@ _METHODS: Final = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 def _path_item(item: Json) -> bytes:
     out = b"".join(
-        _message(_METHODS[method], _operation(item[method])) for method in _METHODS if method in item
+        bytes_field(_METHODS[method], _operation(item[method])) for method in _METHODS if method in item
     )
-    return out + b"".join(_message(9, _parameter(parameter)) for parameter in item.get("parameters", ()))
+    return out + b"".join(bytes_field(9, _parameter(parameter)) for parameter in item.get("parameters", ()))
 
 
 def _operation(value: Json) -> bytes:
     out = _texts(1, value["tags"]) + _text(3, value["description"]) + _text(5, value["operationId"])
     out += _texts(6, value["produces"]) + _texts(7, value["consumes"])
-    out += b"".join(_message(8, _parameter(parameter)) for parameter in value.get("parameters", ()))
+    out += b"".join(bytes_field(8, _parameter(parameter)) for parameter in value.get("parameters", ()))
     responses = (
-        _message(1, _text(1, code) + _message(2, _message(1, _response(answer))))
+        bytes_field(1, _text(1, code) + bytes_field(2, bytes_field(1, _response(answer))))
         for code, answer in value["responses"].items()
     )
-    return out + _message(9, b"".join(responses)) + _texts(10, value["schemes"]) + _extensions(13, value)
+    return out + bytes_field(9, b"".join(responses)) + _texts(10, value["schemes"]) + _extensions(13, value)
 
 
 def _response(answer: Json) -> bytes:
     out = _text(1, answer["description"])
-    return out + _message(2, _message(1, _schema(answer["schema"]))) if "schema" in answer else out
+    return out + bytes_field(2, bytes_field(1, _schema(answer["schema"]))) if "schema" in answer else out
 
 
 def _parameter(value: Json) -> bytes:
     """Return one ParametersItem: a body, a query or a path parameter."""
     if value["in"] == "body":
         body = _text(2, "body") + _text(3, "body") + _true(4, value.get("required", False))
-        return _message(1, _message(1, body + _message(5, _schema(value["schema"]))))
+        return bytes_field(1, bytes_field(1, body + bytes_field(5, _schema(value["schema"]))))
     shared = _true(1, value.get("required", False)) + _text(2, value["in"])
     shared += _text(3, value.get("description", "")) + _text(4, value["name"])
     if value["in"] == "query":
         rest = _text(6, value["type"]) + _true(20, value.get("uniqueItems", False))
-        return _message(1, _message(2, _message(3, shared + rest)))
+        return bytes_field(1, bytes_field(2, bytes_field(3, shared + rest)))
     rest = _text(5, value["type"]) + _true(19, value.get("uniqueItems", False))
-    return _message(1, _message(2, _message(4, shared + rest)))
+    return bytes_field(1, bytes_field(2, bytes_field(4, shared + rest)))
 
 
 # ── openAPI v2 and v3 documents ──

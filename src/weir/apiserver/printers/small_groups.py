@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, TypeVar
 
-from weir.apiserver.admission.default_ingress_class import IS_DEFAULT
+from weir.apiserver.admission.default_classes import INGRESS_MARK
 from weir.apiserver.printers.cells import (
     NONE,
     UNKNOWN,
@@ -245,7 +245,7 @@ def ingress_ports(ingress: Document, now: float) -> str:
 
 def class_name(ingress_class: Document, now: float) -> str:
     """Return the name of an IngressClass, marked when it is the default."""
-    marked = at(ingress_class, "metadata", "annotations", IS_DEFAULT) == "true"
+    marked = at(ingress_class, "metadata", "annotations", INGRESS_MARK) == "true"
     return name_of(ingress_class) + (" (default)" if marked else "")
 
 

@@ -95,7 +95,7 @@ def to_bytes(document: Document) -> bytes | None:
 def raw_field(api_version: str, kind: str, document: Document) -> bytes:
     """Return the message of an object as field 2, which it is both of an envelope and of a list."""
     message = _writer(_message_name(api_version, kind))(document)
-    return b"\x12%b%b" % (_varint(len(message)), message)
+    return b"\x12%b%b" % (varint(len(message)), message)
 
 
 def object_bytes(api_version: str, kind: str, raw: bytes) -> bytes:
@@ -106,8 +106,8 @@ def object_bytes(api_version: str, kind: str, raw: bytes) -> bytes:
 def list_parts(api_version: str, kind: str, metadata: Document, items: Sequence[bytes]) -> list[bytes]:
     """Return the body of a list in parts: its head, what `raw_field` returned for each object, its end."""
     meta = _writer("meta.v1.ListMeta")(metadata)
-    meta = b"\n%b%b" % (_varint(len(meta)), meta)
-    size = _varint(len(meta) + sum(map(len, items)))
+    meta = b"\n%b%b" % (varint(len(meta)), meta)
+    size = varint(len(meta) + sum(map(len, items)))
     head = b"%b%b\x12%b%b" % (MAGIC, _type_meta(api_version, kind), size, meta)
     return [head, *items, _ENVELOPE_END]
 
@@ -121,7 +121,7 @@ def event_frame(type: str, body: bytes) -> bytes:
     event = b"\n%c%b\x12%b\n%b%b" % (
         len(type),
         type.encode(),
-        _varint(1 + len(size := _varint(len(body))) + len(body)),
+        varint(1 + len(size := varint(len(body))) + len(body)),
         size,
         body,
     )
@@ -135,14 +135,15 @@ _ENVELOPE_END = b"\x1a\x00\x22\x00"
 @bounded(1024)
 def _type_meta(api_version: str, kind: str) -> bytes:
     meta = _text(1, api_version) + _text(2, kind)
-    return b"\n%b%b" % (_varint(len(meta)), meta)
+    return bytes_field(1, meta)
 
 
 Write = Callable[[Any], bytes]
 _ONE_BYTE = [bytes([number]) for number in range(128)]
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """Return a whole number as a varint, a negative one in 64 bits."""
     if 0 <= number < 128:
         return _ONE_BYTE[number]
     number &= (1 << 64) - 1
@@ -192,7 +193,7 @@ def _field_writer(number: int, code: str, flags: str) -> tuple[Write, bytes]:
 
 
 def _map_writer(number: int, code: str) -> Write:
-    tag = _varint(number << 3 | _BYTES)
+    tag = varint(number << 3 | _BYTES)
     value_writer, zero = _value_writer(2, code)
 
     def write(entries: dict[str, Any]) -> bytes:
@@ -200,11 +201,11 @@ def _map_writer(number: int, code: str) -> Write:
         for key in sorted(entries):
             text, value = key.encode(), entries[key]
             size = len(text)
-            entry = b"\n%b%b" % (_ONE_BYTE[size] if size < 128 else _varint(size), text)
+            entry = b"\n%b%b" % (_ONE_BYTE[size] if size < 128 else varint(size), text)
             if value is not None or code != "y":
                 entry += value_writer(zero if value is None else value)
             size = len(entry)
-            parts.append(b"%b%b%b" % (tag, _ONE_BYTE[size] if size < 128 else _varint(size), entry))
+            parts.append(b"%b%b%b" % (tag, _ONE_BYTE[size] if size < 128 else varint(size), entry))
         return b"".join(parts)
 
     return write
@@ -213,18 +214,18 @@ def _map_writer(number: int, code: str) -> Write:
 def _value_writer(number: int, code: str) -> tuple[Write, Any]:
     """Return what writes one value under a field's number, and the value that is written where there is none."""
     if code in ("i", "b"):
-        tag = _varint(number << 3 | _VARINT)
-        return (lambda value: tag + _varint(value)), 0
+        tag = varint(number << 3 | _VARINT)
+        return (lambda value: tag + varint(value)), 0
     if code == "d":
-        tag = _varint(number << 3 | _FIXED64)
+        tag = varint(number << 3 | _FIXED64)
         return (lambda value: tag + struct.pack("<d", value)), 0
-    tag = _varint(number << 3 | _BYTES)
+    tag = varint(number << 3 | _BYTES)
     content, zero = (_message_writer(code[2:]), {}) if code.startswith("m:") else _CONTENT[code]
 
     def write(value: Any) -> bytes:
         data = content(value)
         size = len(data)
-        return tag + _ONE_BYTE[size] + data if size < 128 else b"%b%b%b" % (tag, _varint(size), data)
+        return tag + _ONE_BYTE[size] + data if size < 128 else b"%b%b%b" % (tag, varint(size), data)
 
     return write, zero
 
@@ -238,9 +239,13 @@ def _message_writer(message: str) -> Write:
     return write
 
 
+def bytes_field(number: int, content: bytes) -> bytes:
+    """Return a field that holds *content*: a message, or bytes."""
+    return b"%b%b%b" % (varint(number << 3 | _BYTES), varint(len(content)), content)
+
+
 def _text(number: int, text: str) -> bytes:
-    data = text.encode()
-    return b"%b%b%b" % (_ONE_BYTE[number << 3 | _BYTES], _varint(len(data)), data)
+    return bytes_field(number, text.encode())
 
 
 def _write_time(value: str | None) -> bytes:
@@ -250,25 +255,23 @@ def _write_time(value: str | None) -> bytes:
     if when == _ZERO_TIME:
         return b""
     seconds = int(when.replace(microsecond=0).timestamp())
-    return b"\x08%b\x10%b" % (_varint(seconds), _varint(when.microsecond * 1000))
+    return b"\x08%b\x10%b" % (varint(seconds), varint(when.microsecond * 1000))
 
 
 def _write_int_or_string(value: int | str) -> bytes:
     if isinstance(value, str):
         return b"\x08\x01\x10\x00" + _text(_INTSTR_TEXT, value)
-    return b"\x08\x00\x10%b\x1a\x00" % _varint(value)
+    return b"\x08\x00\x10%b\x1a\x00" % varint(value)
 
 
 def _write_json(value: Any) -> bytes:
     if value is None:
         return b""
-    raw = _encode(value)
-    return b"\n%b%b" % (_varint(len(raw)), raw)
+    return bytes_field(1, _encode(value))
 
 
 def _write_schema(number: int, schema: Document) -> bytes:
-    data = _writer(_SCHEMA)(schema)
-    return b"%b%b%b" % (_ONE_BYTE[number << 3 | _BYTES], _varint(len(data)), data)
+    return bytes_field(number, _writer(_SCHEMA)(schema))
 
 
 def _write_schema_or_schemas(value: Document | list[Document]) -> bytes:
@@ -280,7 +283,7 @@ def _write_schema_or_schemas(value: Document | list[Document]) -> bytes:
 def _write_schema_or_bool(value: Document | bool) -> bytes:
     if isinstance(value, dict):
         return b"\x08\x01" + _write_schema(2, value)
-    return b"\x08%b" % _varint(value)
+    return b"\x08%b" % varint(value)
 
 
 def _write_schema_or_names(value: Document | list[str]) -> bytes:

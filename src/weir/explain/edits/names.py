@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from weir.apiserver.admission.storage import default_class
+from weir.apiserver.admission.default_classes import default_storage_class
 from weir.explain.edits.edit import Edit
 from weir.objects.core import Pod, read
 from weir.objects.volumes import PersistentVolumeClaim
@@ -128,7 +128,7 @@ def for_claim(reason: ClaimUnusable, pod: Pod, world: World) -> Iterator[tuple[E
     names = [key.partition("/")[2] for key in world.claims if key.partition("/")[0] == namespace]
     for near in get_close_matches(reason.claim, names, n=2, cutoff=_NEAR):
         yield (UseClaim(reason.claim, near),)
-    default = default_class([msgspec.to_builtins(each) for each in world.storage_classes.values()])
+    default = default_storage_class([msgspec.to_builtins(each) for each in world.storage_classes.values()])
     if default is not None:
         yield (CreateClaim(namespace, reason.claim, str(default["metadata"]["name"])),)
 

@@ -8,15 +8,15 @@ compared, so they never show in the diff. Fields a subresource does not own were
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from weir.fields import field
 from weir.fields.addresses import IP_MESSAGE, find_ip
 from weir.fields.field import Context, Document, Enum, Errors, FieldError, forbidden, invalid
 from weir.fields.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
+from weir.objects.pod_resources import QOS_RESOURCES, qos_class
 from weir.validate.core.containers import PodContext, validate_ephemeral_containers
 from weir.validate.core.pod_spec import validate_pod_spec
-from weir.validate.core.resources import amount
 from weir.validate.core.tolerations import validate_tolerations_update
 from weir.validate.gonames import diff, equal, go_list, go_struct
 from weir.validate.ratchet import Options, pod_options
@@ -243,7 +243,6 @@ def _with_gated_changes_undone(munged: Document, old: Document) -> Document:
 # ── pods/status, pods/ephemeralcontainers and pods/resize ─────────────────────────────────────────────
 
 
-_QOS_RESOURCES: Final = ("cpu", "memory")
 QOS_CHANGED: Final = "Pod QOS Class may not change as a result of resizing"
 ONLY_RESOURCES: Final = "only cpu and memory resources are mutable"
 
@@ -382,36 +381,9 @@ def _with_sizes_undone(new: Document, old: Document) -> Document:
 def _size_of(old: Document, new: Document) -> Document:
     was, now = old.get("resources") or {}, dict(new.get("resources") or {})
     for part in ("limits", "requests"):
-        kept = {name: value for name, value in (now.get(part) or {}).items() if name not in _QOS_RESOURCES}
-        kept |= {name: value for name, value in (was.get(part) or {}).items() if name in _QOS_RESOURCES}
+        kept = {name: value for name, value in (now.get(part) or {}).items() if name not in QOS_RESOURCES}
+        kept |= {name: value for name, value in (was.get(part) or {}).items() if name in QOS_RESOURCES}
         now.pop(part, None)
         if kept:
             now[part] = kept
     return {**new, "resources": now}
-
-
-def qos_class(spec: Document) -> str:
-    """Return how the kubelet ranks a pod when memory is short.
-
-    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
-    'Burstable'
-    """
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    asked, guaranteed = False, True
-    for container in containers:
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        sizes = {name: _positive(limits.get(name)) for name in _QOS_RESOURCES}
-        needs = {name: _positive(requests.get(name)) or sizes[name] for name in _QOS_RESOURCES}
-        asked = asked or any(sizes.values()) or any(needs.values())
-        guaranteed = guaranteed and all(sizes.values()) and needs == sizes
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(value: Any) -> Any:
-    if value is None:
-        return None
-    quantity = amount(value)
-    return quantity if quantity.sign > 0 else None

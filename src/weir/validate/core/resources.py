@@ -14,7 +14,7 @@ from typing import Any, Final
 from weir.fields import field
 from weir.fields.field import Document, Enum, Errors
 from weir.fields.field import duplicate as duplicate_value
-from weir.objects.pod_resources import container_totals
+from weir.objects.pod_resources import container_totals, is_extended_resource, is_native
 from weir.validate.numbers import NOT_NEGATIVE
 from weir.values.names import check_dns1123_label, check_label_key
 from weir.values.quantity import Quantity, parse_quantity
@@ -52,16 +52,8 @@ def amount(value: Any) -> Quantity:
     return parse_quantity(value if type(value) is str else str(value))
 
 
-def is_native(name: str) -> bool:
-    """Return whether a resource is Kubernetes' own: no domain, or one under kubernetes.io."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def is_extended(name: str) -> bool:
-    """Return whether a resource is an extended one, counted in whole numbers and never overcommitted."""
-    return (
-        not is_native(name) and not name.startswith("requests.") and not check_label_key("requests." + name)
-    )
+#: The scheduler's and the kubelet's name for it.
+is_extended: Final = is_extended_resource
 
 
 def _may_overcommit(name: str) -> bool:
@@ -94,7 +86,7 @@ def validate_container_only(name: str, at: str) -> Errors:
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(HUGE_PAGES):
             yield field.invalid(at, name, "must be a standard resource for containers")
-    elif not is_native(name) and not is_extended(name):
+    elif not is_native(name) and not is_extended_resource(name):
         yield field.invalid(at, name, "doesn't follow extended resource name standard")
 
 
@@ -103,7 +95,7 @@ def validate_amount(name: str, value: Any, at: str) -> Errors:
     quantity = amount(value)
     if quantity.sign < 0:
         yield field.invalid(at, str(quantity), NOT_NEGATIVE)
-    if (name in _COUNTED or is_extended(name)) and quantity.milli_value % 1000:
+    if (name in _COUNTED or is_extended_resource(name)) and quantity.milli_value % 1000:
         yield field.invalid(at, Enum(str(quantity)), "must be an integer")
 
 

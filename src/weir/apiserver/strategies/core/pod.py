@@ -11,8 +11,8 @@ from typing import Any
 from weir.apiserver.strategies.core.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Strategy, keep
 from weir.objects.kind import Document, Kind
-from weir.objects.pod_resources import container_totals
-from weir.values.quantity import find_quantity, parse_quantity
+from weir.objects.pod_resources import QOS_RESOURCES, container_totals, is_pod_level, qos_class
+from weir.values.quantity import find_quantity
 
 # ── fields that the server accepts but drops: disabled or removed features ──
 # Spec: Kubernetes 1.37 with its default gates, none of which weir has a switch for. The sender still owns such a field
@@ -55,7 +55,6 @@ class WithoutFields(Strategy):
                 (new.get("spec") or {}).pop(field, None)
 
 
-_COMPUTE = ("cpu", "memory")
 GATED_CONDITION = {
     "type": "PodScheduled",
     "status": "False",
@@ -140,16 +139,15 @@ def pod_resources(spec: Document) -> None:
         if name.startswith("hugepages-") and name not in requests:
             limits.setdefault(name, str(amount))
     for name, amount in container_totals(spec, "requests").items():
-        if name in _COMPUTE:
+        if name in QOS_RESOURCES:
             requests.setdefault(name, str(amount))
     for name, limit in limits.items():
-        if name in _COMPUTE or name.startswith("hugepages-"):
+        if is_pod_level(name):
             requests.setdefault(name, limit)
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     bounded = [(container.get("resources") or {}).get("limits") or {} for container in containers]
     for name, request in requests.items():
-        supported = name in _COMPUTE or name.startswith("hugepages-")
-        if supported and name not in limits and name in most and all(name in own for own in bounded):
+        if is_pod_level(name) and name not in limits and name in most and all(name in own for own in bounded):
             asked = find_quantity(str(request))
             limits[name] = request if asked is not None and most[name] < asked else str(most[name])
     if requests:
@@ -215,47 +213,3 @@ def _keep_qos(new: Document, old: Document) -> None:
     have = (old.get("status") or {}).get("qosClass")
     if have and isinstance(new.get("status"), dict):
         new["status"].setdefault("qosClass", have)
-
-
-def qos_class(spec: Document) -> str:
-    """Return the quality of service class of a pod spec.
-
-    >>> qos_class({"containers": [{"resources": {}}]})
-    'BestEffort'
-    >>> both = {"cpu": "1", "memory": "1Gi"}
-    >>> qos_class({"containers": [{"resources": {"requests": both, "limits": both}}]})
-    'Guaranteed'
-    """
-    requests: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-    guaranteed = True
-    pod_level = spec.get("resources") or {}
-    sources = [pod_level] if pod_level.get("requests") or pod_level.get("limits") else None
-    if sources is None:
-        every = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-        sources = [container.get("resources") or {} for container in every]
-    for resources in sources:
-        asked, limited = resources.get("requests"), resources.get("limits")
-        if not asked and not limited:
-            guaranteed = False
-            continue
-        _add(requests, asked)
-        if len(_add(limits, limited)) != len(_COMPUTE):
-            guaranteed = False
-    if not requests and not limits:
-        return "BestEffort"
-    if guaranteed and requests == limits:
-        return "Guaranteed"
-    return "Burstable"
-
-
-def _add(total: dict[str, Any], part: dict[str, Any] | None) -> set[str]:
-    """Add the non-zero compute resources of *part* to *total*; return which there were."""
-    seen: set[str] = set()
-    for name in _COMPUTE:
-        if part and name in part:
-            amount = parse_quantity(str(part[name]))
-            if amount.sign > 0:
-                seen.add(name)
-                total[name] = total[name] + amount if name in total else amount
-    return seen
