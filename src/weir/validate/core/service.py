@@ -154,9 +154,8 @@ def validate_endpoints(new: Document, old: Document | None, context: Context) ->
             yield field.required(at, "must specify `addresses` or `notReadyAddresses`")
         for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
             yield from field.each(_validate_endpoint_address, addresses, f"{at}.{name}")
-        yield from field.each(
-            _validate_endpoint_port, subset.get("ports"), f"{at}.ports", len(subset["ports"]) > 1
-        )
+        ports = subset.get("ports") or []
+        yield from field.each(_validate_endpoint_port, ports, f"{at}.ports", len(ports) > 1)
 
 
 def _validate_endpoint_address(address: Document, at: str) -> Errors:
