@@ -55,6 +55,7 @@ GROWING = {
     "controllers/workloads/daemon_nodes.py:EligibleNodes._by_label": "label keys that its nodes have",
     "client/rest.py:RestClient._with_body": "media types of the program",
     "client/local.py:_EventSink._events": "taken by the reader, under another name",
+    "client/events.py:EventWriter._waiting": "taken by the classes that say what is written",
     "client/cache.py:Cache._indexes": START,
     "client/cache.py:Cache._listeners": START,
     "controllers/runtime/worker.py:Worker.tasks": START,
