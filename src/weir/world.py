@@ -257,11 +257,11 @@ def flatten(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
         if not isinstance(document, dict):
             continue
         if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
-            # A typed list (NodeList) may leave out the kind of its items.
-            kind = str(document["kind"]).removesuffix("List")
+            # A typed list (NodeList) may leave out kind and version of its items.
+            kind, version = str(document["kind"]).removesuffix("List"), document.get("apiVersion")
+            of_list = {"apiVersion": version, "kind": kind} if version else {"kind": kind}
             yield from flatten(
-                {"kind": kind, **item} if kind and isinstance(item, dict) else item
-                for item in document["items"]
+                {**of_list, **item} if kind and isinstance(item, dict) else item for item in document["items"]
             )
         else:
             yield document

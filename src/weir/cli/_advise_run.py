@@ -24,7 +24,7 @@ from weir.explain.phrases import counted
 from weir.explain.subject import Subject, subjects
 from weir.gates import Gates
 from weir.inputs.certainty import because, distinct, doubt, known_gates, needed_kinds
-from weir.inputs.cluster import ClusterObjects, read_cluster
+from weir.inputs.cluster import ClusterObjects, no_workload, read_cluster
 from weir.inputs.files import CannotSay, read_documents, refuse_long_tolerations
 from weir.inputs.live import ClusterSource
 from weir.objects.manifest import Document
@@ -68,9 +68,10 @@ def answer(
         raise click.UsageError("say which workloads: -f FILE, or --all for those of the cluster")
     if [*files, *where.dump].count("-") > 1:
         raise click.UsageError("stdin (-) can be read only once")
-    asked: Asked = [*_from_files(files)]
+    manifests = read_documents(files)
+    asked: Asked = [*_from_files(manifests)]
     if files and not asked:
-        raise click.UsageError(f"no pod or workload in {', '.join(files)}")
+        raise no_workload(files, manifests)
     with collect_rarely(then=False):
         held = read_cluster(where, _kinds(), stream=True)
     if everything:
@@ -154,9 +155,9 @@ def _kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*PLACEMENT, *DEVICES, *CREATION, *_WORKLOADS)))
 
 
-def _from_files(files: Sequence[str]) -> Iterator[tuple[Subject, Document]]:
+def _from_files(documents: Sequence[Document]) -> Iterator[tuple[Subject, Document]]:
     """Yield the workloads of the manifests, each with the document it stands in."""
-    for document in read_documents(files):
+    for document in documents:
         for item in document.items():
             for subject in subjects(item.value):
                 subject.pod()  # a wrong shape is named now

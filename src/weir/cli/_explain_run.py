@@ -33,7 +33,7 @@ from weir.inputs.certainty import (
     needed_kinds,
     through_operator,
 )
-from weir.inputs.cluster import ClusterObjects, read_cluster
+from weir.inputs.cluster import ClusterObjects, no_workload, read_cluster
 from weir.inputs.files import CannotSay, read_documents
 from weir.inputs.live import ClusterSource
 from weir.lowering.tolerations import read_entry
@@ -139,7 +139,7 @@ def _once(
     alone = bool(nodes) and not (name or several or where.dump or where.live.named)
     asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone)]
     if files and not asked:
-        raise click.UsageError(f"no pod or workload in {', '.join(files)}")
+        raise no_workload(files, documents)
     if alone:
         held = ClusterObjects.of(((each.file, each.value) for each in documents), keep_gate=True)
     else:

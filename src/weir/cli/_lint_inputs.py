@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,7 +13,15 @@ from weir.compat.policies.files import PolicyFiles
 from weir.gates import ALL_FEATURES
 from weir.inputs.certainty import because
 from weir.inputs.cluster import read_live
-from weir.inputs.files import CannotSay, fetch, find_files, is_address, read_documents
+from weir.inputs.files import (
+    CannotSay,
+    content_of,
+    fetch,
+    find_files,
+    is_address,
+    read_documents,
+    unpacked,
+)
 from weir.inputs.live import Live
 from weir.lint.live import Troubles, is_own
 from weir.lint.rule import Finding
@@ -70,16 +77,14 @@ def read_files(
         for done, (name, path) in enumerate(wanted):
             content = b""
             try:
-                if path is not None:
-                    content = path.read_bytes()
-                else:
-                    content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
+                if is_address(name):
+                    content = unpacked(fetch(name), name)
+                else:  # an empty one of a folder is none
+                    content = content_of(name, path, given=name in files)
                 read = read_manifest(content, name)
                 if path is None and not read:  # the command before it in the pipe failed, or made nothing
                     kind = "has only comments" if content.strip() else "is empty"
                     raise ManifestError(Place(name, 1, 1), f"nothing was read: the input {kind}")
-                if name in files and not content.strip():  # one of a folder may be
-                    raise ManifestError(Place(name, 1, 1), "nothing was read: the file is empty")
                 documents += read
             except (
                 click.UsageError

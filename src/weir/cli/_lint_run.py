@@ -21,8 +21,8 @@ from weir.compat.customresources.definition import find_custom_kinds
 from weir.exit_codes import CANNOT_SAY, FINDINGS, FINE
 from weir.gates import EXTENDED, Gates, parse_settings
 from weir.inputs.certainty import because, known_gates
-from weir.inputs.cluster import find_version_problem
-from weir.inputs.files import CannotSay, is_address, read_documents
+from weir.inputs.cluster import find_kind_mistake
+from weir.inputs.files import GZIP, CannotSay, is_address, read_documents
 from weir.inputs.live import ClusterSource, Live
 from weir.lint import formats
 from weir.lint.check import apply_edits, choose, either
@@ -142,7 +142,7 @@ def _run(
     """Return what the checks find, and the exit code."""
     known = read_documents(place for place in cluster if place != LIVE)
     for document in known:
-        if problem := find_version_problem(document.value):
+        if problem := find_kind_mistake(document.value):
             raise CannotSay(f"the cluster's dump cannot be read: {document.file}: {problem}")
     missing: tuple[Missing, ...] = ()
     troubles: Troubles | None = None
@@ -234,7 +234,9 @@ def _mend(findings: Iterable[Finding]) -> int:
             by_file.setdefault(finding.file, []).append(finding)
     done = 0
     for file, own in by_file.items():
-        text, number = apply_edits(Path(file).read_bytes().decode(), own)
+        if (content := Path(file).read_bytes()).startswith(GZIP):  # shown, and left to whoever packed it
+            continue
+        text, number = apply_edits(content.decode(), own)
         if number:
             _replace(Path(file), text.encode())
         done += number

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._options import read_seconds, together
+from weir.inputs.cluster import find_kind_mistake
 from weir.inputs.files import read_documents, read_files
 from weir.objects.envelope import envelope_problem
 
@@ -277,20 +278,15 @@ def apply(files: Sequence[str]) -> Change:
       weir device taint driver=gpu.example.com recall:NoExecute --dry-run 2>/dev/null | weir what-if apply -f -
     """
     from weir.whatif.changes import Apply
+    from weir.whatif.changes.apply import why_not
 
     items = [item for document in read_documents(files) for item in document.items()]
     if not items:
         raise click.UsageError(f"no objects to apply in {', '.join(files)}")
     for item in items:
-        if problem := envelope_problem(item.value):
+        if problem := find_kind_mistake(item.value) or envelope_problem(item.value) or why_not(item.value):
             raise click.UsageError(f"{item.place}: {problem}")
-    documents = [item.value for item in items]
-    for document in documents:
-        if not isinstance(document, dict) or not document.get("kind"):
-            raise click.UsageError("a document without a kind cannot be applied")
-        if not isinstance(document.get("metadata"), dict) or not document["metadata"].get("name"):
-            raise click.UsageError(f"a {document['kind']} without metadata.name cannot be applied")
-    return Apply(tuple(documents))
+    return Apply(tuple(item.value for item in items))
 
 
 @_change("gates")

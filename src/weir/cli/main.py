@@ -231,11 +231,16 @@ def _asks(args: Sequence[str]) -> bool:
 
 
 def _instead(error: click.UsageError) -> str:
-    """Return what to write for `-f` where a command reads a whole cluster; "" for any other mistake."""
-    if not isinstance(error, click.NoSuchOption) or error.option_name not in ("-f", "--filename"):
+    """Return what to write for an option that kubectl has where the command has another one; "" for other mistakes."""
+    if not isinstance(error, click.NoSuchOption):
         return ""
     known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
-    return " A cluster's objects are given with --cluster FILE." if "--cluster" in known else ""
+    match error.option_name:
+        case "-f" | "--filename" if "--cluster" in known:
+            return " A cluster's objects are given with --cluster FILE."
+        case "-k" | "--kustomize" if "-f" in known:
+            return " Render it first: kustomize build DIR, and read that with -f -."
+    return ""
 
 
 def report(error: Exception) -> int:
@@ -260,7 +265,8 @@ def report(error: Exception) -> int:
             where = f"{error.filename}: " if error.filename else ""
             return _say(f"{where}{error.strerror or _one_line(error)}", USAGE)
         case ValueError() if type(error).__module__.startswith("weir."):
-            return _say(_one_line(error), USAGE)
+            remedy = str(getattr(error, "fix", "")).partition(":")[0]
+            return _say("; ".join(filter(None, (_one_line(error), remedy))), USAGE)
         case ModuleNotFoundError(name="fcntl" | "resource"):
             return _say("this command needs Linux or macOS; on Windows run it in WSL 2", CANNOT_SAY)
         case MemoryError() | RecursionError():

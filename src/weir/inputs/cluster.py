@@ -13,11 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+import click
 import msgspec
 
 from weir.client.api import Client
 from weir.client.snapshot_record import Record, is_record, read_record
 from weir.errors import DecodeError
+from weir.explain.phrases import listed
 from weir.fields.documents import find_kind_problem
 from weir.inputs.dump_items import NotCut, cut
 from weir.inputs.files import GZIP, CannotSay, content_of, fetch, find_files, is_address, read_files, unpacked
@@ -28,7 +30,7 @@ from weir.objects.document import check
 from weir.objects.envelope import envelope_problem
 from weir.objects.jsontext import MOST_VALUES
 from weir.objects.kinds import find_kind
-from weir.objects.manifest import ManifestError, read_values, refuse_enormous
+from weir.objects.manifest import Document, ManifestError, read_values, refuse_enormous
 from weir.objects.pod_reader import SnapshotPods
 from weir.objects.templates import TEMPLATE_PATHS
 from weir.output import progress, say, wants_colour
@@ -53,6 +55,12 @@ _STOCK_SPELLING: Final = b'"CEL"'
 _POD_BEGINS: Final = re.compile(
     rb'\s*\{\s*"apiVersion":\s*"v1",\s*"kind":\s*"Pod",\s*"(?:metadata|spec|status)"'
 )
+
+
+#: Versions that releases of Kubernetes had and dropped.
+_UNSTABLE: Final = re.compile(r"v\d+(?:alpha|beta)\d+$")
+#: What the API answers with instead of objects, and its version.
+_ANSWERS: Final = {"Status": "v1", "Table": "meta.k8s.io/v1"}
 
 
 #: A YAML dump beyond this takes more than two seconds to read.
@@ -82,7 +90,7 @@ class ClusterObjects:
         if rest["record"] is not None:
             rest |= {"missing": rest["record"].missing, "listed": rest["record"].listed}
         for file, document in written if rest.get("dumped") else ():
-            if problem := envelope_problem(document) or find_version_problem(document):
+            if problem := find_kind_mistake(document) or envelope_problem(document):
                 raise CannotSay(f"the cluster's dump cannot be read: {file}: {problem}")
         originals = [(file, raised(document, keep_gate=keep_gate)) for file, document in written]
         lowered = lowered or any(
@@ -263,19 +271,36 @@ def _with_expressions(pod: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(with_expressions({"kind": "Pod", **msgspec.json.decode(pod)})))
 
 
-def find_version_problem(document: Any) -> str | None:
-    """Return what is wrong with the apiVersion of a node, a pod or a workload: no server that is in use has another.
+def find_kind_mistake(document: Any) -> str | None:
+    """Return what is wrong with the kind or apiVersion of an object that no server wrote so; None when nothing is.
 
-    Objects of other kinds may come from older servers, or from definitions.
+    Alpha and beta versions of other kinds than nodes, pods and workloads may come from older servers; kinds that are
+    not known come from definitions.
     """
     for each in flatten([document]):
         kind, version = each.get("kind"), each.get("apiVersion")
         if not isinstance(kind, str) or not isinstance(version, str) or not version:
             continue
-        placed = kind == "Node" or kind in TEMPLATE_PATHS
-        if placed and find_kind(version, kind) is None and (problem := find_kind_problem(version, kind)):
+        if kind in _ANSWERS and version == _ANSWERS[kind]:
+            return f"{kind} is what a request was answered with, not an object: dump with -o json or -o yaml"
+        problem = None if find_kind(version, kind) else find_kind_problem(version, kind)
+        if problem is None:
+            continue
+        of_today = problem.field == "kind" or kind == "Node" or kind in TEMPLATE_PATHS
+        if of_today or not _UNSTABLE.search(version):
             return f"{kind}: {problem}"
     return None
+
+
+def no_workload(files: Sequence[str], documents: Iterable[Document]) -> click.UsageError:
+    """Return the error of manifests without a pod or workload: a mistake in one of them, or what they hold instead."""
+    items = [item for document in documents for item in document.items()]
+    for item in items:
+        if problem := find_kind_mistake(item.value) or envelope_problem(item.value):
+            return click.UsageError(f"no pod or workload in {', '.join(files)}: {item.place}: {problem}")
+    kinds = dict.fromkeys(f"{item.value.get('apiVersion')} {item.value.get('kind')}" for item in items)
+    instead = f", only {listed(list(kinds), 3)}" if kinds else ""
+    return click.UsageError(f"no pod or workload in {', '.join(files)}{instead}")
 
 
 def _is_lowered(given: Any, found: Any) -> bool:
@@ -292,6 +317,7 @@ class _Items(msgspec.Struct):
 
     items: list[msgspec.Raw]
     kind: str = ""
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
 
 
 class _KindOf(msgspec.Struct, rename="camel"):
@@ -333,28 +359,31 @@ class _Streamed:
         self,
         file: str,
         items: Iterable[bytes | msgspec.Raw],
-        typed: str,
+        whole: _Items | _KindOf,
         *,
         sure: bool = True,
         plain: bool = False,
     ) -> bool:
-        """Take in the objects of a List; *typed* is the kind of those that do not say it.
+        """Take in the objects of a List; its kind, *whole*, names kind and version of those that do not say it.
 
         Unless *sure* that there is none, an object of no kind ends it: return whether all were taken in. Of a *plain*
         file nothing was written by weir's operator or is spelled for stock Kubernetes.
         """
+        typed = whole.kind.removesuffix("List")
+        of_list = {"apiVersion": whole.api_version} if typed and whole.api_version else {}
         for item in items:
             head = _POD if _POD_BEGINS.match(item) else self._kind_of(item)
             kind = head.kind or typed
+            version = head.api_version or of_list.get("apiVersion")
             if len(memoryview(item)) > MOST_VALUES:
                 refuse_enormous(bytes(item), file)
             if not kind and not sure:
                 return False
-            if kind == "Pod" and head.api_version not in (None, "", "v1"):
-                problem = find_version_problem({"kind": kind, "apiVersion": head.api_version})
+            if kind == "Pod" and version not in (None, "", "v1"):
+                problem = find_kind_mistake({"kind": kind, "apiVersion": version})
                 raise CannotSay(f"the cluster's dump cannot be read: {file}: {problem}")
             if kind != "Pod":
-                self.documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
+                self.documents.append((file, {**of_list, "kind": kind, **msgspec.json.decode(item)}))
             elif plain:
                 self.pods.append(item if isinstance(item, msgspec.Raw) else msgspec.Raw(item))
             elif _MARK in (text := bytes(item)):
@@ -406,8 +435,8 @@ def _cut(file: str, path: Path, keep_gate: bool) -> _Streamed | None:
     try:
         with _opened(path) as (content, size), progress(f"reading {file}, bytes:") as tick:
             pieces = cut(content, size, tick)
-            typed = msgspec.json.decode(next(pieces), type=_KindOf).kind.removesuffix("List")
-            whole = objects.add(file, pieces, typed, sure=bool(typed))
+            head = msgspec.json.decode(next(pieces), type=_KindOf)
+            whole = objects.add(file, pieces, head, sure=head.kind.removesuffix("List") != "")
     except (NotCut, msgspec.DecodeError, TypeError, EOFError, zlib.error, gzip.BadGzipFile):
         return None  # told by who reads it whole
     return objects if whole else None
@@ -436,7 +465,7 @@ def _whole(file: str, content: bytes, keep_gate: bool) -> _Streamed:
     try:
         items = msgspec.json.decode(content, type=_Items)
         plain = _MARK not in content and _STOCK_SPELLING not in content
-        objects.add(file, items.items, items.kind.removesuffix("List"), plain=plain)
+        objects.add(file, items.items, items, plain=plain)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError):
         # YAML, one object, an item that is no object, or not to be read
         objects = _Streamed(keep_gate)
@@ -451,7 +480,8 @@ def _values(file: str, content: bytes) -> list[tuple[str, Any]]:
     try:
         return [(file, document) for document in read_values(content, file)]
     except ManifestError as error:  # exit code 2, as for a file that is not there
-        raise ManifestError(error.place, f"the cluster's dump cannot be read: {error.problem}") from None
+        problem = f"the cluster's dump cannot be read: {error.problem}"
+        raise ManifestError(error.place, problem, fix=error.fix) from None
 
 
 def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:

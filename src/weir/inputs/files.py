@@ -1,7 +1,8 @@
 """Files, folders, standard input and addresses that a command reads.
 
 `-` is standard input, an https address is fetched; a folder means the manifests below it, by name, with the suffixes
-`.yaml`, `.yml` and `.json`, each also with `.gz`. A named file must be readable.
+`.yaml`, `.yml` and `.json`, each also with `.gz`, without the files of Kustomize and Helm that say how to make them.
+A named file must be readable.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
@@ -51,11 +52,25 @@ def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 def content_of(file: str, path: Path | None, *, given: bool) -> bytes:
     """Return what a file, or standard input, holds; raises ManifestError for an empty one that was *given* by name."""
-    content = sys.stdin.buffer.read() if path is None else path.read_bytes()
+    content = _read_stdin() if path is None else path.read_bytes()
     if not content.strip() and (path is None or given):  # the command that should have written it failed
         what = "input" if path is None else "file"
         raise ManifestError(Place(file, 1, 1), f"nothing was read: the {what} is empty")
     return unpacked(content, file)
+
+
+_drained: TextIO | None = None
+
+
+def _read_stdin() -> bytes:
+    """Return what standard input holds; raises UsageError for one that is closed or was read before."""
+    global _drained
+    if sys.stdin is None:
+        raise click.UsageError("stdin (-) is closed")
+    if sys.stdin is _drained:
+        raise click.UsageError("stdin (-) can be read only once")
+    _drained = sys.stdin
+    return sys.stdin.buffer.read()
 
 
 def unpacked(content: bytes, name: str) -> bytes:
@@ -80,6 +95,13 @@ def unpacked(content: bytes, name: str) -> bytes:
 
 def _is_manifest(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(tuple(SUFFIXES))
+
+
+def _renders_others(path: Path) -> bool:
+    """Return whether a file says how Kustomize or Helm make manifests, and is none itself."""
+    if path.name == "values.yaml":
+        return path.with_name("Chart.yaml").is_file()
+    return path.name in ("kustomization.yaml", "kustomization.yml", "Chart.yaml")
 
 
 def is_address(name: str) -> bool:
@@ -122,13 +144,22 @@ def fetch(url: str) -> bytes:
 def find_files(names: Iterable[str]) -> Iterator[tuple[str, Path | None]]:
     """Yield name and path of every file that *names* mean; no path for standard input."""
     for name in names:
+        if not name:
+            raise click.UsageError("the name of a file is empty: is the variable set that it comes from?")
+        if (scheme := name.partition("://")[0]) != name:
+            raise click.UsageError(f"{name}: {scheme} is not read; give a file, or an http or https address")
         path = Path(name)
         if name == "-":
             yield "<stdin>", None
         elif not path.is_dir():
             yield name, path
         else:
-            found = sorted(p for p in path.rglob("*") if _is_manifest(p) and p.is_file())
+            files = sorted(p for p in path.rglob("*") if _is_manifest(p) and p.is_file())
+            found = [file for file in files if not _renders_others(file)]
+            if files and not found:
+                raise click.UsageError(
+                    f"{name}: only {files[0].name}: render it first, as kustomize build does"
+                )
             if not found:
                 raise click.UsageError(f"{name}: no .yaml, .yml or .json file in this folder")
             yield from ((str(file), file) for file in found)

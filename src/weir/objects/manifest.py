@@ -7,6 +7,8 @@ much raises ManifestError.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +20,7 @@ from weir.objects.jsontext import MOST_VALUES, has_more_values_than
 from weir.objects.yaml_reader import (
     Bound,
     ManifestError,
+    NotParsed,
     PathPart,
     Place,
     TooManyValues,
@@ -43,6 +46,7 @@ __all__ = [
     "refuse_enormous",
 ]
 
+_SPACES: Final = re.compile(r"[ \t\r\n]*")
 #: Values of one object, or of one item of a List; 1.5 MiB, the largest that is stored, has some tens of thousands.
 _OF_OBJECTS: Final = Bound(100_000, each_object=True)
 
@@ -138,17 +142,63 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
     ['Pod', 'Node']
     >>> read_manifest("a: [1", "p")
     Traceback (most recent call last):
-    weir.objects.yaml_reader.ManifestError: p:1:4: did not find expected ',' or ']' (while parsing a flow sequence)
+    weir.objects.yaml_reader.NotParsed: p:1:4: did not find expected ',' or ']' (while parsing a flow sequence)
     """
     decoded = decode_text(text, file)
     lines = decoded.split("\n")
     try:
-        return [
-            Document(value, file, lines, duplicates, node)
-            for value, duplicates, node in read_events(decoded, file, _OF_OBJECTS, nodes=True)
-        ]
+        return _documents(decoded, file, lines)
+    except NotParsed as error:
+        values = _json_values(decoded, file)
+        if not values:
+            raise name_cause(error, decoded) from None
     except ManifestError as error:
         raise name_cause(error, decoded) from None
+    spaced = decoded.replace("\t", " ")  # JSON has tabs between values only, YAML takes none
+    return [each for span, value in values for each in _of_json(spaced, span, value, file, lines)]
+
+
+def _documents(text: str, file: str, lines: Sequence[str], part: slice = slice(0, None)) -> list[Document]:
+    return [
+        Document(value, file, lines, duplicates, node)
+        for value, duplicates, node in read_events(text, file, _OF_OBJECTS, nodes=True, part=part)
+    ]
+
+
+def _of_json(text: str, span: slice, value: Any, file: str, lines: Sequence[str]) -> list[Document]:
+    """Return the document of a JSON value at *span*; one whose escapes YAML does not have has no places."""
+    try:
+        return _documents(text, file, lines, span)
+    except NotParsed:
+        return [Document(value, file, lines)]
+
+
+def _json_values(text: str, file: str) -> list[tuple[slice, Any]]:
+    """Return the objects and lists of *text* if it is JSON: one, or several in a row as `kubectl get` run twice writes.
+
+    Raises ManifestError for one that no API server takes.
+
+    >>> _json_values('{"a": 1}\\n\\t[2]', "")
+    [(slice(0, 8, None), {'a': 1}), (slice(10, 13, None), [2])]
+    >>> _json_values('{"a": 1} b', ""), _json_values("a: 1", ""), _json_values('[NaN]', "")
+    ([], [], [])
+    """
+    end_of = json.JSONDecoder().raw_decode
+    values: list[tuple[slice, Any]] = []
+    end = 0
+    while (start := _SPACES.match(text, end).end()) < len(text):  # type: ignore[union-attr]
+        if text[start] not in "{[":
+            return []
+        try:
+            _, end = end_of(text, start)
+            raw = text[start:end].encode()
+            refuse_enormous(raw, file)
+            values.append((slice(start, end), msgspec.json.decode(raw)))
+        except ManifestError:
+            raise
+        except (ValueError, RecursionError):  # msgspec takes no NaN, and no half of a character
+            return []
+    return values
 
 
 def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
@@ -161,6 +211,8 @@ def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             pass  # YAML, or wrong: its reader says what and where
     decoded = decode_text(text, file)
+    if values := _json_values(decoded, file):
+        return [value for _, value in values]
     try:
         return [document.value for document in read_events(decoded, file, _OF_OBJECTS)]
     except ManifestError as error:

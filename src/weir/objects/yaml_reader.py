@@ -100,6 +100,14 @@ _ITEM_DEPTH: Final = 2
 _TEMPLATE: Final = re.compile(
     r"\{\{-?\s*(?:[.$]|(?:if|else|end|range|with|include|template|define|toYaml|tpl)\b|/\*)"
 )
+#: What else stands in files that are no manifests yet, and what to do.
+_NO_MANIFESTS: Final = (
+    (re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE), "a merge conflict stands", "resolve it first"),
+    (re.compile(r"\{%.*?%\}"), "an unrendered template stands", "render it first"),
+    (re.compile(r"^\s*<(?:!DOCTYPE|html)\b", re.IGNORECASE), "a page of HTML stands", "fetch the raw file"),
+)
+#: Plain text to YAML, except between braces and brackets.
+_VARIABLE: Final = re.compile(r"[{\[,].*\$\{\w+\}")
 _TAB: Final = re.compile(r"^ *\t", re.MULTILINE)
 #: Words this short recur in objects and are resolved once.
 _SHORT: Final = 80
@@ -129,6 +137,10 @@ class ManifestError(ValueError):
         self.in_go_words = in_go_words or f"line {place.line}: {problem}"
 
 
+class NotParsed(ManifestError):
+    """A text that is no YAML: the parser does not take it."""
+
+
 class TooManyValues(ManifestError):
     """The text holds more values than its bound."""
 
@@ -151,11 +163,14 @@ class YamlDocument(NamedTuple):
     node: yaml.Node | None
 
 
-def read_events(text: str, file: str, bound: Bound, *, nodes: bool = False) -> Iterator[YamlDocument]:
-    """Yield the documents of *text*, empty ones left out; raises ManifestError at the first thing wrong."""
-    loader = _LOADER(text)
+def read_events(
+    text: str, file: str, bound: Bound, *, nodes: bool = False, part: slice = slice(0, None)
+) -> Iterator[YamlDocument]:
+    """Yield the documents of a *part* of *text*, empty ones left out; raises ManifestError at the first thing wrong."""
+    loader = _LOADER(text[part])
     try:
-        yield from _Reader(loader, file, bound, nodes).documents()
+        events = _Part(loader, text, part.start) if part.start else loader
+        yield from _Reader(events, file, bound, nodes).documents()
     except yaml.YAMLError as error:
         raise _as_manifest_error(error, file, text) from None
     finally:
@@ -170,6 +185,23 @@ class _Anchored(NamedTuple):
     height: int
     word: yaml.ScalarEvent | None
     node: yaml.Node | None
+
+
+class _Part:
+    """Events of the part of *text* that begins at *start*; their marks count from the beginning of *text*."""
+
+    def __init__(self, loader: Any, text: str, start: int) -> None:
+        self._loader, self._start = loader, start
+        self._line, self._column = text.count("\n", 0, start), start - text.rfind("\n", 0, start) - 1
+
+    def get_event(self) -> Any:
+        event = self._loader.get_event()
+        event.start_mark, event.end_mark = self._moved(event.start_mark), self._moved(event.end_mark)
+        return event
+
+    def _moved(self, mark: Any) -> yaml.Mark:
+        column = mark.column if mark.line else mark.column + self._column
+        return yaml.Mark(mark.name, mark.index + self._start, mark.line + self._line, column, None, 0)
 
 
 class _Open:
@@ -367,20 +399,36 @@ def decode_text(text: str | bytes, file: str) -> str:
             decoded = text.decode("utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
-            raise ManifestError(Place(file, line, 1), "this is not text (not UTF-8)") from None
+            raise ManifestError(Place(file, line, 1), f"this is not text ({_format_of(text)})") from None
     if bad := _UNPRINTABLE.search(decoded):
         line = decoded.count("\n", 0, bad.start()) + 1
         column = bad.start() - decoded.rfind("\n", 0, bad.start())
-        raise ManifestError(
-            Place(file, line, column), f"this is not text (character {ord(bad.group()):#04x})"
-        )
+        character = f"character {ord(bad.group()):#04x}"
+        reason = f"{character}; {_format_of(text)}" if isinstance(text, bytes) else character
+        raise ManifestError(Place(file, line, column), f"this is not text ({reason})")
     return decoded
+
+
+#: Formats that are not read, by their first bytes; files of gzip were unpacked before.
+_PACKED: Final = {
+    "gzip": b"\x1f\x8b",
+    "zip": b"PK\x03\x04",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "bzip2": b"BZh",
+    "xz": b"\xfd7zXZ\x00",
+}
+
+
+def _format_of(text: bytes) -> str:
+    """Return what bytes that are not UTF-8 text probably are, and what to do."""
+    packed = next((name for name, opening in _PACKED.items() if text.startswith(opening)), "")
+    return f"{packed}: unpack it first" if packed else "binary, or not in UTF-8: save it in that encoding"
 
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 
 
-def _as_manifest_error(error: yaml.YAMLError, file: str, text: str) -> ManifestError:
+def _as_manifest_error(error: yaml.YAMLError, file: str, text: str) -> NotParsed:
     """Return what the parser complains of as an error with its place in *text*."""
     problem = str(getattr(error, "problem", None) or str(error).split("\n", 1)[0])
     mark = getattr(error, "problem_mark", None)
@@ -393,23 +441,34 @@ def _as_manifest_error(error: yaml.YAMLError, file: str, text: str) -> ManifestE
     last = max(1, text.count("\n") + (not text.endswith("\n")))
     if place.line > last:  # the parser counts a line behind the end
         place = Place(file, last, len(text) - text.rfind("\n", 0, -1))
-    return ManifestError(place, problem, in_go_words)
+    return NotParsed(place, problem, in_go_words)
 
 
 def name_cause(error: ManifestError, text: str) -> ManifestError:
     """Return *error* with the cause in *text* where it is a common one."""
-    cause, fix = _common_cause(text)
+    cause, fix = _common_cause(text, error.place.line)
     return (
         ManifestError(error.place, f"{cause} ({error.problem})", error.in_go_words, fix) if cause else error
     )
 
 
-def _common_cause(text: str) -> tuple[str, str]:
-    """Return why *text* cannot be read, where the parser's own words do not lead to it, and what to do; or ""."""
+def _common_cause(text: str, wrong: int) -> tuple[str, str]:
+    """Return why *text* cannot be read, where the parser's own words do not lead to it, and what to do; or "".
+
+    *wrong* is the line that the parser does not take.
+    """
     if template := _TEMPLATE.search(text):
         line = text.count("\n", 0, template.start()) + 1
         cause = f"an unrendered template stands on line {line}, so this is no manifest yet"
         return cause, "render it first: helm template . | weir lint -"
+    for pattern, cause, fix in _NO_MANIFESTS:
+        if match := pattern.search(text):
+            return f"{cause} on line {text.count(chr(10), 0, match.start()) + 1}", fix
+    if any(map(_VARIABLE.search, text.split("\n")[wrong - 1 : wrong])):
+        return (
+            f"a variable that is to be replaced stands on line {wrong}",
+            "replace it first, as envsubst does",
+        )
     if tab := _TAB.search(text):
         line = text.count("\n", 0, tab.start()) + 1
         return f"line {line} is indented with a tab, which YAML does not allow", "indent with spaces"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 
@@ -12,6 +13,7 @@ from weir.exit_codes import CANNOT_SAY, FINDINGS, USAGE
 from weir.lowering import webhooks
 from weir.lowering.admission import Cluster, answer
 from weir.lowering.triples import Triple
+from weir.objects.manifest import ManifestError, read_manifest, read_values
 
 POD = {
     "apiVersion": "v1",
@@ -227,3 +229,210 @@ def test_skew_refuses_an_api_version_without_the_kind(version, hint, tmp_path, c
     (tmp_path / "pod.json").write_text(json.dumps({**POD, "apiVersion": version}))
     assert run(["skew", "-f", str(tmp_path / "pod.json")]) == USAGE
     assert hint in capsys.readouterr().err
+
+
+def in_files(folder, **texts):
+    for name, text in texts.items():
+        path = folder / name.replace("__", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+TWO_RUNS = "\n".join(
+    json.dumps({"apiVersion": "v1", "kind": "List", "items": [each]}, indent=4)
+    for each in (node("n", "950"), {**POD, "metadata": {"name": "other"}})
+)
+IN_A_ROW = json.dumps(node("n", "950")) + json.dumps(POD)
+BY_LINES = json.dumps(node("n", "950")) + "\n" + json.dumps(POD) + "\n"
+TABS = json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n", "950"), POD]}, indent="\t")
+
+
+@pytest.mark.parametrize(
+    "text", [TWO_RUNS, IN_A_ROW, BY_LINES, TABS], ids=["two lists", "in a row", "lines", "tabs"]
+)
+@pytest.mark.parametrize(
+    "command", ["explain -f pod.json", "what-if cordon n", "advise -f pod.json", "lint pod.json"]
+)
+def test_json_objects_one_after_the_other_are_all_read(text, command, tmp_path, monkeypatch, capsys):
+    """As `kubectl get` run twice into one file, and `jq -c`, write them."""
+    monkeypatch.chdir(tmp_path)
+    in_files(
+        tmp_path,
+        all__json=text,
+        pod__json=json.dumps(POD),
+        one__json=json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n", "950")]}),
+    )
+    assert run([*command.split(), "--cluster", "all.json"]) in (0, FINDINGS)
+    if command.startswith("explain"):
+        assert "fits on 1 of 1 node" in capsys.readouterr().out
+
+
+def test_an_object_of_several_in_a_row_has_its_own_place(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    wrong = json.dumps(POD).replace('"900"', '"x"')
+    in_files(tmp_path, row__json=f"{json.dumps(POD)}\n{json.dumps(POD)} {wrong}\n")
+    assert run(["lint", "row.json"]) == FINDINGS
+    column = len(json.dumps(POD)) + 1 + wrong.index('"x"') + 1
+    assert f"row.json:2:{column}: error W001" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("read", [read_manifest, read_values])
+@pytest.mark.parametrize("value", ["[NaN]", "[1e400]", r'"\ud800"', "[" + "0," * 150_000 + "0]"])
+def test_json_in_a_row_is_held_to_what_one_object_is(read, value):
+    with pytest.raises(ManifestError):
+        read(f'{{}}\n{{"a": {value}}}')
+
+
+def test_json_that_is_nested_too_deep_is_no_manifest():
+    with pytest.raises(ManifestError, match="<stdin>:2:205: nested more than 200 levels deep"):
+        read_manifest('{}\n{"a":' + "[" * 300 + "]" * 300 + "}")
+
+
+def test_a_variable_that_yaml_takes_is_no_cause():
+    text = 'data:\n  run: |\n    echo [${HOME}]\n  "x": [\n'
+    with pytest.raises(ManifestError) as error:
+        read_manifest(text)
+    assert "variable" not in str(error.value)
+
+
+def test_lint_reads_what_the_others_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    in_files(tmp_path, pod__json__gz=gzip.compress(json.dumps(POD).encode()))
+    assert run(["lint", "pod.json.gz"]) == 0
+    (tmp_path / "pod.json.gz").write_bytes(gzip.compress(json.dumps(POD).encode())[:-9])
+    assert run(["lint", "pod.json.gz"]) == FINDINGS
+    assert "cannot be decompressed: it ends too early" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"kind": "node"}, "did you mean Node?"),
+        ({"kind": "Nodes"}, "did you mean Node?"),
+        ({"kind": "ReplicationControler"}, "did you mean ReplicationController?"),
+        ({"kind": "PodDisruptionBudget", "apiVersion": "policy/v2"}, "did you mean policy/v1?"),
+        ({"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v9"}, "did you mean resource.k8s.io/v1"),
+        ({"kind": "PersistentVolume", "apiVersion": "v2"}, "did you mean v1?"),
+        ({"kind": "CSINode"}, "did you mean storage.k8s.io/v1?"),
+        (
+            {"kind": "NodeList", "apiVersion": "v2", "items": [{"metadata": {"name": "n"}}]},
+            "did you mean v1?",
+        ),
+        ({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}, "dump with -o json or -o yaml"),
+        ({"kind": "Status", "status": "Failure", "code": 403}, "dump with -o json or -o yaml"),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("form", ["json", "list", "yaml"])
+@pytest.mark.parametrize("command", ["explain -f pod.json", "what-if drain n", "lint pod.json"])
+def test_an_object_that_no_server_writes_is_not_passed_over(
+    wrong, said, form, command, tmp_path, monkeypatch, capsys
+):
+    """A budget of policy/v2 holds no eviction back, and a "node" takes no pod: nothing else would tell."""
+    monkeypatch.chdir(tmp_path)
+    wrong = {"apiVersion": "v1", "metadata": {"name": "x"}, **wrong}
+    whole = {"apiVersion": "v1", "kind": "List", "items": [node("n", "950"), wrong]}
+    texts = {
+        "json": f"{json.dumps(node('n', '950'))}\n{json.dumps(wrong)}",
+        "list": json.dumps(whole, indent=4),
+        "yaml": f"# a comment\n{json.dumps(whole)}",
+    }
+    in_files(tmp_path, all=texts[form], pod__json=json.dumps(POD))
+    assert run([*command.split(), "--cluster", "all"]) == CANNOT_SAY
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if each.startswith("weir:")]
+    assert "the cluster's dump cannot be read: all: " in line and said in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("apiVersion: apps/v1\nkind: deployment\nmetadata: {name: x}\n", "in.yaml:1:1: deployment: kind: "),
+        ("apiVersion: v1\nkind: Pods\nmetadata: {name: x}\n", "did you mean Pod?"),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: x}\n", "argoproj.io/v1alpha1 Rollout"),
+        ("NAME  STATUS\nn1  Ready\n", "in.yaml:1:1: an object must be a mapping"),
+        (f"[{json.dumps(POD)}]", "in.yaml:1:1: an object must be a mapping"),
+        ("kind: Status\napiVersion: v1\nstatus: Failure\n", "dump with -o json or -o yaml"),
+        ("{% if a %}\nkind: Pod\n", "in.yaml:1:2: an unrendered template stands on line 1"),
+        ("kind: Pod\nmetadata: {name: ${NAME}}\n", "a variable that is to be replaced stands on line 2"),
+        ("<<<<<<< HEAD\nkind: Pod\n=======\nkind: Job\n>>>>>>> x\n", "a merge conflict stands on line 1"),
+        ("<!DOCTYPE html>\n<body>404: Not Found</body>\n", "a page of HTML stands on line 1"),
+        ("kind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", "; render it first\n"),
+        ("kind: Pod\nmetadata: {name: café}\n".encode("latin-1"), "not in UTF-8: save it in that encoding"),
+        ("kind: Pod\nmetadata: {name: x}\n".encode("utf-16-le"), "not in UTF-8: save it in that encoding"),
+        ("kind: Pod\n".encode("utf-32"), "not in UTF-8: save it in that encoding"),
+        (b"\x28\xb5\x2f\xfd\x04\x88", "zstd: unpack it first"),
+        (b"PK\x03\x04\x00\x00", "zip: unpack it first"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["explain -f in.yaml", "advise -f in.yaml", "what-if apply -f in.yaml"])
+def test_what_holds_no_workload_is_named_with_its_place_and_what_to_do(
+    text, said, command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    in_files(tmp_path, in__yaml=text, nodes__json=json.dumps(node("n", "950")))
+    assert run([*command.split(), "--cluster", "nodes.json"]) == USAGE
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["explain -f", "lint", "what-if apply -f", "advise -f", "explain -f pod.json -c"]
+)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "the name of a file is empty"),
+        ("ftp://x/pod.yaml", "ftp is not read"),
+        ("oci://x/y", "oci is not read"),
+    ],
+)
+def test_a_name_that_is_no_file_is_told(command, name, said, tmp_path, monkeypatch, capsys):
+    """An empty one would be the whole folder: `weir lint "$FILE"` without the variable."""
+    monkeypatch.chdir(tmp_path)
+    in_files(tmp_path, pod__json=json.dumps(POD), nodes__json=json.dumps(node("n", "950")))
+    cluster = [] if command.endswith("-c") or command == "lint" else ["-c", "nodes.json"]
+    assert run([*command.split(), name, *cluster]) == USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_files_that_say_how_manifests_are_made_are_no_manifests_of_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("kustomization.yaml", "Chart.yaml", "values.yaml"):
+        in_files(tmp_path / "base", **{name.replace(".", "__"): "a: 1\n"}, pod__json=json.dumps(POD))
+        in_files(tmp_path / "over", kustomization__yml="resources: [../base]\n")
+    assert run(["lint", "base"]) == 0
+    assert "1 object in 1 file" in capsys.readouterr().out
+    assert run(["lint", "over"]) == USAGE
+    assert "over: only kustomization.yml: render it first, as kustomize build does" in capsys.readouterr().err
+    (tmp_path / "base" / "Chart.yaml").unlink()
+    assert run(["lint", "base"]) == FINDINGS  # values.yaml of no chart is a manifest
+
+
+@pytest.mark.parametrize("command", ["explain -k over", "lint -k over", "what-if apply -k over"])
+def test_an_overlay_is_to_be_rendered_first(command, capsys):
+    assert run(command.split()) == USAGE
+    assert "Render it first: kustomize build DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", ["lint - -", "lint - --cluster -", "what-if apply -f - --cluster -", "advise -f - -c -"]
+)
+def test_standard_input_is_read_once(command, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(POD).encode())))
+    assert run(command.split()) in (FINDINGS, USAGE)
+    assert "stdin (-) can be read only once" in "".join(capsys.readouterr())
+
+
+def test_standard_input_may_be_closed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(["explain", "-f", "-"]) == USAGE
+    assert "stdin (-) is closed" in capsys.readouterr().err
+
+
+def test_fixes_leave_a_compressed_file_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    packed = gzip.compress(json.dumps(POD).replace('"Gt"', '"gt"').encode())
+    in_files(tmp_path, pod__json__gz=packed)
+    assert run(["lint", "--fix", "pod.json.gz"]) == FINDINGS
+    assert (tmp_path / "pod.json.gz").read_bytes() == packed
+    assert "fixed 0 findings" in capsys.readouterr().err

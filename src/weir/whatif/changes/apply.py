@@ -9,7 +9,7 @@ from typing import Any
 
 from weir.forecast.coverage import manifests_need_control_plane
 from weir.lowering.originals import evaluated
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import find_kind
 from weir.whatif.changes.change import ChangedCluster, ChangeError, unless_refused
 
 Document = dict[str, Any]
@@ -34,18 +34,21 @@ class Apply:
 
     def make(self, cluster: ChangedCluster) -> list[str]:
         for document in self.documents:
-            if not _is_object(document) or not document.get("apiVersion"):
-                raise ChangeError("a document without a kind and an apiVersion cannot be applied")
-            if not (document.get("metadata") or {}).get("name"):
-                raise ChangeError(f"a {document['kind']} without metadata.name cannot be applied")
-            try:
-                by_kind(document["apiVersion"], document["kind"])
-            except KeyError:
-                raise ChangeError(
-                    f"{document['apiVersion']} {document['kind']} is no kind that weir knows"
-                ) from None
+            if problem := why_not(document):
+                raise ChangeError(problem)
             unless_refused(partial(cluster.apply, managed(document)))
         return []
+
+
+def why_not(document: Any) -> str:
+    """Return why *document* cannot be applied, whatever the cluster; "" if it can."""
+    if not _is_object(document) or not document.get("apiVersion"):
+        return "a document without a kind and an apiVersion cannot be applied"
+    if not (document.get("metadata") or {}).get("name"):
+        return f"a {document['kind']} without metadata.name cannot be applied"
+    if find_kind(document["apiVersion"], document["kind"]) is None:
+        return f"{document['apiVersion']} {document['kind']} is no kind that weir knows"
+    return ""
 
 
 def _is_object(document: Any) -> bool:
