@@ -29,7 +29,7 @@ from weir.objects.core import ViewError
 from weir.objects.document import check
 from weir.objects.envelope import envelope_problem
 from weir.objects.jsontext import MOST_VALUES
-from weir.objects.kinds import find_kind
+from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import Document, ManifestError, read_values, refuse_enormous
 from weir.objects.pod_reader import SnapshotPods
 from weir.objects.templates import TEMPLATE_PATHS
@@ -61,6 +61,7 @@ _POD_BEGINS: Final = re.compile(
 _UNSTABLE: Final = re.compile(r"v\d+(?:alpha|beta)\d+$")
 #: What the API answers with instead of objects, and its version.
 _ANSWERS: Final = {"Status": "v1", "Table": "meta.k8s.io/v1"}
+_STORED: Final = {(each.group, each.kind): each for each in KINDS if each.stored}
 
 
 #: A YAML dump beyond this takes more than two seconds to read.
@@ -92,6 +93,8 @@ class ClusterObjects:
         for file, document in written if rest.get("dumped") else ():
             if problem := find_kind_mistake(document) or envelope_problem(document):
                 raise CannotSay(f"the cluster's dump cannot be read: {file}: {problem}")
+        if rest.get("dumped"):
+            rest["missing"] = (*rest.get("missing", ()), *_in_dropped_versions(written))
         originals = [(file, raised(document, keep_gate=keep_gate)) for file, document in written]
         lowered = lowered or any(
             _is_lowered(one, two) for (_, one), (_, two) in zip(written, originals, strict=True)
@@ -290,6 +293,21 @@ def find_kind_mistake(document: Any) -> str | None:
         if of_today or not _UNSTABLE.search(version):
             return f"{kind}: {problem}"
     return None
+
+
+def _in_dropped_versions(written: Iterable[tuple[str, Any]]) -> Iterator[Missing]:
+    """Yield the kinds of which a dump has objects in a version that releases of Kubernetes dropped: none is read."""
+    from weir.client.snapshot import Missing
+
+    unread = {
+        (kind.plural, version): kind
+        for each in flatten(document for _, document in written)
+        if isinstance(version := each.get("apiVersion"), str) and isinstance(name := each.get("kind"), str)
+        if _UNSTABLE.search(version) and find_kind(version, name) is None
+        if (kind := _STORED.get((version.rpartition("/")[0], name))) is not None
+    }
+    for (plural, version), kind in unread.items():
+        yield Missing(kind.kind, plural, f"the dump has them in {version}, which is no longer served")
 
 
 def no_workload(files: Sequence[str], documents: Iterable[Document]) -> click.UsageError:

@@ -148,6 +148,6 @@ def not_considered(found: Forecast, unread: Sequence[str]) -> Iterator[str]:
     from weir.whatif.run import NOT_CONSIDERED
 
     if unread:
-        yield f"{', '.join(unread)} (not read, and no pod here needs them)"
+        yield f"{', '.join(unread)} (not read)"
     yield from found.not_considered
     yield NOT_CONSIDERED

@@ -216,6 +216,21 @@ def test_objects_of_other_kinds_may_be_of_any_version(tmp_path, monkeypatch):
     assert run(["explain", "-f", "pod.json", "--cluster", "all.json"]) in (0, FINDINGS)
 
 
+def test_objects_in_a_dropped_version_are_named_as_not_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "x"}}
+    slices = {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceSlice", "metadata": {"name": "x"}}
+    whole = {"kind": "List", "apiVersion": "v1", "items": [node("n", "950"), budget, slices]}
+    (tmp_path / "all.json").write_text(json.dumps(whole))
+    assert run(["what-if", "drain", "n", "--cluster", "all.json"]) == 0
+    assert "poddisruptionbudgets" in " ".join(capsys.readouterr().out.split("Not considered")[1].split())
+    claims = {**POD, "spec": {**POD["spec"], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}}
+    (tmp_path / "pod.json").write_text(json.dumps(claims))
+    assert run(["explain", "-f", "pod.json", "--cluster", "all.json"]) == CANNOT_SAY
+    answer = "".join(capsys.readouterr())
+    assert "the dump has them in resource.k8s.io/v1alpha2, which is no longer served" in answer
+
+
 def test_nothing_is_not_applied(tmp_path, monkeypatch, capsys):
     (tmp_path / "none.yaml").write_text("# later\n")
     (tmp_path / "nodes.json").write_text(json.dumps(node("n", "950")))
