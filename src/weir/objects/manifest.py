@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from weir.objects.yaml_reader import (
     NotParsed,
     PathPart,
     Place,
+    Start,
     TooManyValues,
     YamlDocument,
     decode_text,
@@ -154,23 +155,36 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
             raise name_cause(error, decoded) from None
     except ManifestError as error:
         raise name_cause(error, decoded) from None
-    spaced = decoded.replace("\t", " ")  # JSON has tabs between values only, YAML takes none
-    return [each for span, value in values for each in _of_json(spaced, span, value, file, lines)]
+    return list(_of_json(decoded, values, file, lines))
 
 
-def _documents(text: str, file: str, lines: Sequence[str], part: slice = slice(0, None)) -> list[Document]:
+def _documents(text: str, file: str, lines: Sequence[str], start: Start | None = None) -> list[Document]:
     return [
         Document(value, file, lines, duplicates, node)
-        for value, duplicates, node in read_events(text, file, _OF_OBJECTS, nodes=True, part=part)
+        for value, duplicates, node in read_events(text, file, _OF_OBJECTS, nodes=True, start=start)
     ]
 
 
-def _of_json(text: str, span: slice, value: Any, file: str, lines: Sequence[str]) -> list[Document]:
-    """Return the document of a JSON value at *span*; one whose escapes YAML does not have has no places."""
-    try:
-        return _documents(text, file, lines, span)
-    except NotParsed:
-        return [Document(value, file, lines)]
+def _of_json(
+    text: str, values: Iterable[tuple[slice, Any]], file: str, lines: Sequence[str]
+) -> Iterator[Document]:
+    """Yield the documents of JSON *values* with their places; one whose escapes YAML does not have has no places."""
+    passed, line, line_start = 0, 0, 0
+
+    def pass_to(offset: int) -> None:
+        nonlocal passed, line, line_start
+        line += text.count("\n", passed, offset)
+        line_start = max(line_start, text.rfind("\n", passed, offset) + 1)
+        passed = offset
+
+    for span, value in values:
+        pass_to(span.start)
+        start = Start(span.start, line, span.start - line_start)
+        pass_to(span.stop)
+        try:  # JSON has tabs between values only, YAML takes none
+            yield from _documents(text[span].replace("\t", " "), file, lines, start)
+        except NotParsed:
+            yield Document(value, file, lines)
 
 
 def _json_values(text: str, file: str) -> list[tuple[slice, Any]]:

@@ -103,11 +103,11 @@ _TEMPLATE: Final = re.compile(
 #: What else stands in files that are no manifests yet, and what to do.
 _NO_MANIFESTS: Final = (
     (re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE), "a merge conflict stands", "resolve it first"),
-    (re.compile(r"\{%.*?%\}"), "an unrendered template stands", "render it first"),
+    (re.compile(r"\{%[^%\n]*%\}"), "an unrendered template stands", "render it first"),
     (re.compile(r"^\s*<(?:!DOCTYPE|html)\b", re.IGNORECASE), "a page of HTML stands", "fetch the raw file"),
 )
 #: Plain text to YAML, except between braces and brackets.
-_VARIABLE: Final = re.compile(r"[{\[,].*\$\{\w+\}")
+_VARIABLE: Final = re.compile(r"\$\{\w+\}")
 _TAB: Final = re.compile(r"^ *\t", re.MULTILINE)
 #: Words this short recur in objects and are resolved once.
 _SHORT: Final = 80
@@ -163,13 +163,21 @@ class YamlDocument(NamedTuple):
     node: yaml.Node | None
 
 
+class Start(NamedTuple):
+    """Where a text begins in the file that it is part of."""
+
+    offset: int
+    line: int
+    column: int
+
+
 def read_events(
-    text: str, file: str, bound: Bound, *, nodes: bool = False, part: slice = slice(0, None)
+    text: str, file: str, bound: Bound, *, nodes: bool = False, start: Start | None = None
 ) -> Iterator[YamlDocument]:
-    """Yield the documents of a *part* of *text*, empty ones left out; raises ManifestError at the first thing wrong."""
-    loader = _LOADER(text[part])
+    """Yield the documents of *text*, empty ones left out; raises ManifestError at the first thing wrong."""
+    loader = _LOADER(text)
     try:
-        events = _Part(loader, text, part.start) if part.start else loader
+        events = _Part(loader, start) if start else loader
         yield from _Reader(events, file, bound, nodes).documents()
     except yaml.YAMLError as error:
         raise _as_manifest_error(error, file, text) from None
@@ -188,11 +196,10 @@ class _Anchored(NamedTuple):
 
 
 class _Part:
-    """Events of the part of *text* that begins at *start*; their marks count from the beginning of *text*."""
+    """Events of a text that is part of a file; their marks count from the beginning of the file."""
 
-    def __init__(self, loader: Any, text: str, start: int) -> None:
+    def __init__(self, loader: Any, start: Start) -> None:
         self._loader, self._start = loader, start
-        self._line, self._column = text.count("\n", 0, start), start - text.rfind("\n", 0, start) - 1
 
     def get_event(self) -> Any:
         event = self._loader.get_event()
@@ -200,8 +207,9 @@ class _Part:
         return event
 
     def _moved(self, mark: Any) -> yaml.Mark:
-        column = mark.column if mark.line else mark.column + self._column
-        return yaml.Mark(mark.name, mark.index + self._start, mark.line + self._line, column, None, 0)
+        column = mark.column if mark.line else mark.column + self._start.column
+        offset, line = mark.index + self._start.offset, mark.line + self._start.line
+        return yaml.Mark(mark.name, offset, line, column, None, 0)
 
 
 class _Open:
@@ -452,6 +460,12 @@ def name_cause(error: ManifestError, text: str) -> ManifestError:
     )
 
 
+def _has_variable(line: str) -> bool:
+    """Whether a variable stands behind a brace, a bracket or a comma of *line*."""
+    last = max((match.start() for match in _VARIABLE.finditer(line)), default=0)
+    return not {"{", "[", ","}.isdisjoint(line[:last])
+
+
 def _common_cause(text: str, wrong: int) -> tuple[str, str]:
     """Return why *text* cannot be read, where the parser's own words do not lead to it, and what to do; or "".
 
@@ -464,11 +478,9 @@ def _common_cause(text: str, wrong: int) -> tuple[str, str]:
     for pattern, cause, fix in _NO_MANIFESTS:
         if match := pattern.search(text):
             return f"{cause} on line {text.count(chr(10), 0, match.start()) + 1}", fix
-    if any(map(_VARIABLE.search, text.split("\n")[wrong - 1 : wrong])):
-        return (
-            f"a variable that is to be replaced stands on line {wrong}",
-            "replace it first, as envsubst does",
-        )
+    if any(map(_has_variable, text.split("\n")[wrong - 1 : wrong])):
+        cause = f"a variable that is to be replaced stands on line {wrong}"
+        return cause, "replace it first, as envsubst does"
     if tab := _TAB.search(text):
         line = text.count("\n", 0, tab.start()) + 1
         return f"line {line} is indented with a tab, which YAML does not allow", "indent with spaces"
