@@ -103,7 +103,7 @@ faults: $(READY) tools
 # Property tests on cases that no run has seen, and whole tables of hostile inputs; what fails is repeated with the seed that is printed.
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
-	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m "hypothesis or table" tests/property tests/unit tests/integration/test_hostile_definitions.py
+	  timeout 1200 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m "hypothesis or table" tests/property tests/unit tests/integration/test_hostile_definitions.py
 
 # Some ten minutes: what-if's forecast against a copy of the whole control plane, on random clusters and changes.
 test-forecast: $(READY)
