@@ -80,7 +80,6 @@ def texts() -> Iterator[tuple[str, bytes]]:
     yield "deep brackets behind quotes", b'{"}": ' * 100_000 + b"}" * 100_000
     yield "deep brackets behind comments", b"[ #]\n" * 100_000 + b"]" * 100_000
     yield "deep json", b'{"a":' * 100_000 + b"1" + b"}" * 100_000
-    yield "json in a row", b'{"a":1}' * 20_000
     yield "variables behind brackets", b"[${a}" * 100_000
     yield "unrendered blocks", b"[{%" * 100_000
     yield "deep blocks", "\n".join(" " * n + "a:" for n in range(1_500)).encode()
