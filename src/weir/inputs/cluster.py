@@ -55,15 +55,11 @@ _STOCK_SPELLING: Final = b'"CEL"'
 _POD_BEGINS: Final = re.compile(
     rb'\s*\{\s*"apiVersion":\s*"v1",\s*"kind":\s*"Pod",\s*"(?:metadata|spec|status)"'
 )
-
-
 #: Versions that releases of Kubernetes had and dropped.
 _UNSTABLE: Final = re.compile(r"v\d+(?:alpha|beta)\d+$")
 #: What the API answers with instead of objects, and its version.
 _ANSWERS: Final = {"Status": "v1", "Table": "meta.k8s.io/v1"}
 _STORED: Final = {(each.group, each.kind): each for each in KINDS if each.stored}
-
-
 #: A YAML dump beyond this takes more than two seconds to read.
 _SLOW_BYTES: Final = 10_000_000
 

@@ -146,9 +146,7 @@ def add_revisions(snapshot: Snapshot) -> None:
             if uid in recorded:
                 continue
             codes = hashes.get(uid)
-            if not codes or not all(
-                codes
-            ):  # pods that do not say of which revision they are: none is replaced for it
+            if not codes or not all(codes):  # some pod does not say of which revision it is: none is replaced
                 each["spec"]["updateStrategy"] = {"type": "OnDelete"}
                 continue
             code = mode(codes)
